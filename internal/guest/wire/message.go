@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import "encoding/json"
+
+// Cell is one piece of code for an interpreter.
+type Cell struct {
+	Code string `json:"code"`
+	// Name stands for the file in tracebacks.
+	Name string `json:"name"`
+	// Last: after this cell the interpreter waits for its threads, runs exit handlers and leaves with the exit code.
+	Last   bool                       `json:"last,omitempty"`
+	Inputs map[string]json.RawMessage `json:"inputs,omitempty"`
+	Return []string                   `json:"return,omitempty"`
+}
+
+// Ready is an interpreter's first message.
+type Ready struct {
+	Language string `json:"language"`
+	Version  string `json:"version"`
+}
+
+// Value is a variable that was asked for.
+type Value struct {
+	Name string `json:"name"`
+	// Data and Metadata are a sandbox.Bundle.
+	Data     map[string]json.RawMessage `json:"data"`
+	Metadata map[string]json.RawMessage `json:"metadata,omitempty"`
+}
+
+// The claims a cell can end with.
+const (
+	StatusOK          = "ok"
+	StatusError       = "error"
+	StatusExit        = "exit"
+	StatusInterrupted = "interrupted"
+)
+
+// Done is the interpreter's claim of how a cell ended.
+type Done struct {
+	Status   string `json:"status"`
+	ExitCode int    `json:"exit_code"`
+}
+
+// Hello opens the guest channel. The guest sends one when its box stands, without Limits; the daemon answers with one at
+// the lease, with them.
+type Hello struct {
+	Limits *ProcessLimits `json:"limits,omitempty"`
+}
+
+// ProcessLimits are what the guest sets on each process it starts, the second wall behind the limits of the whole run.
+type ProcessLimits struct {
+	OpenFiles int64 `json:"open_files"`
+	Processes int64 `json:"processes"`
+	FileSize  int64 `json:"file_size"`
+	// CPUTime is in seconds.
+	CPUTime int64 `json:"cpu_time"`
+}
+
+// Open starts an interpreter; its Reply comes when it is ready. The request's id is the session's name afterwards.
+type Open struct {
+	Args []string          `json:"args"`
+	Dir  string            `json:"dir"`
+	Env  map[string]string `json:"env"`
+}
+
+// Exec sends a cell to a session. Events and at last a KindEnd carry the request's id.
+type Exec struct {
+	Session uint32 `json:"session"`
+	Cell
+}
+
+// Target names a session or a process.
+type Target struct {
+	ID uint32 `json:"target"`
+}
+
+// Start starts a plain process; its Reply carries the pid, and a KindEnd with the same id comes when it is over.
+type Start struct {
+	Args  []string          `json:"args"`
+	Dir   string            `json:"dir"`
+	Env   map[string]string `json:"env"`
+	Stdin bool              `json:"stdin,omitempty"`
+}
+
+// Signal sends a signal to the process group of a process.
+type Signal struct {
+	ID     uint32 `json:"target"`
+	Signal int    `json:"signal"`
+}
+
+// The file operations.
+const (
+	FilePut     = "put"     // the bytes follow as KindFileData, then KindFileEnd
+	FileGet     = "get"     // the bytes come as KindFileData, then KindFileEnd, then the Reply
+	FileStat    = "stat"    // Reply.Files has one
+	FileList    = "list"    // Reply.Files
+	FileMakeDir = "makedir" //
+	FileMove    = "move"    // to To
+	FileRemove  = "remove"  // a folder with all that is in it
+)
+
+// File is an operation on the sandbox's files.
+type File struct {
+	Op     string `json:"op"`
+	Path   string `json:"path"`
+	To     string `json:"to,omitempty"`
+	Offset int64  `json:"offset,omitempty"`
+}
+
+// FileInfo is the guest's view of a file.
+type FileInfo struct {
+	Name    string `json:"name"`
+	Path    string `json:"path"`
+	Size    int64  `json:"size"`
+	Mode    uint32 `json:"mode"`
+	ModTime int64  `json:"mod_time"`
+}
+
+// The codes of a Reply that is a refusal.
+const (
+	CodeNotFound = "not_found"
+	CodeGone     = "gone"
+	CodeBusy     = "busy"
+	CodeInvalid  = "invalid"
+	CodeFailed   = "failed"
+)
+
+// Reply answers a request.
+type Reply struct {
+	// Code is empty when the request was carried out.
+	Code  string     `json:"code,omitempty"`
+	Error string     `json:"error,omitempty"`
+	PID   int        `json:"pid,omitempty"`
+	Size  int64      `json:"size,omitempty"`
+	Files []FileInfo `json:"files,omitempty"`
+	// Ready is set for KindOpen.
+	Ready *Ready `json:"ready,omitempty"`
+}
+
+// End closes an execution.
+type End struct {
+	// Exited says that the process is gone; Status is then its wait status as the kernel gave it to the guest.
+	Exited bool   `json:"exited"`
+	Status uint32 `json:"status,omitempty"`
+	// Done is the interpreter's claim, when it made one.
+	Done *Done `json:"done,omitempty"`
+	// Broken says that the interpreter broke the protocol and was ended for it.
+	Broken string `json:"broken,omitempty"`
+}
