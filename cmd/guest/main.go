@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The guest is the small static program that runs inside every sandbox. It is embedded in the glovebox binary, which
+// starts it; it is of no use by itself.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"glovebox/internal/guest/agent"
+	"glovebox/internal/guest/box"
+	"glovebox/internal/guest/confine"
+	"glovebox/internal/guest/fileserver"
+	"glovebox/internal/guest/keeper"
+)
+
+// exitFailed is the exit code of a guest that could not do its work.
+const exitFailed = 70
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "guest:", err) //nolint:forbidigo // the only way out of a failing first process
+		os.Exit(exitFailed)
+	}
+}
+
+func run(args []string) error {
+	if len(args) != 1 {
+		return errors.New("this program is started by glovebox; it has no use by itself")
+	}
+	switch args[0] {
+	case "probe": // started to see whether a namespace can be had
+		return nil
+	case keeper.Command:
+		return keeper.Main()
+	case keeper.InitCommand:
+		return serveBox()
+	case confine.Command:
+		return confine.Main()
+	case fileserver.Command:
+		return fileserver.Serve(os.NewFile(box.ChannelFD, "channel"))
+	default:
+		return fmt.Errorf("unknown role %q", args[0])
+	}
+}
+
+func serveBox() error {
+	cgroups, err := box.Init()
+	if err != nil {
+		return err
+	}
+	// Non-blocking, so that waiting for the daemon holds no thread.
+	if err := unix.SetNonblock(box.ChannelFD, true); err != nil {
+		return err
+	}
+	return agent.New(os.NewFile(box.ChannelFD, "channel"), cgroups).Serve()
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cgroup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Group is one control group: a folder in each hierarchy.
+type Group struct {
+	host *Host
+	path string
+}
+
+// Limits of a group. Zero is refused, not unlimited.
+type Limits struct {
+	Memory   int64 // bytes, swap included
+	MilliCPU int64
+	PIDs     int64
+}
+
+// period of the processor quota in microseconds, the kernel's default.
+const period = 100_000
+
+// Set writes the limits.
+func (g *Group) Set(l Limits) error {
+	if l.Memory <= 0 || l.MilliCPU <= 0 || l.PIDs <= 0 {
+		return fmt.Errorf("cgroup limits %+v: every one must be positive", l)
+	}
+	return errors.Join(g.setMemory(l.Memory), g.setCPU(l.MilliCPU), g.set(PIDs, "pids.max", strconv.FormatInt(l.PIDs, 10)))
+}
+
+func (g *Group) setMemory(limit int64) error {
+	value := strconv.FormatInt(limit, 10)
+	if g.unified(Memory) {
+		return errors.Join(g.set(Memory, "memory.max", value), g.setIfThere(Memory, "memory.swap.max", "0"))
+	}
+	// Memory and swap together may not be lower than memory alone, at any moment: when the limit sinks memory comes
+	// first, and when it rises it fails first and is written again.
+	err := g.set(Memory, "memory.limit_in_bytes", value)
+	if swapErr := g.setIfThere(Memory, "memory.memsw.limit_in_bytes", value); swapErr != nil {
+		return swapErr
+	}
+	if err != nil {
+		return g.set(Memory, "memory.limit_in_bytes", value)
+	}
+	return nil
+}
+
+func (g *Group) setCPU(milli int64) error {
+	quota := strconv.FormatInt(milli*period/1000, 10)
+	if g.unified(CPU) {
+		return g.set(CPU, "cpu.max", quota+" "+strconv.Itoa(period))
+	}
+	return errors.Join(
+		g.set(CPU, "cpu.cfs_period_us", strconv.Itoa(period)),
+		g.set(CPU, "cpu.cfs_quota_us", quota),
+	)
+}
+
+// Procs opens the group's cgroup.procs in every hierarchy. Whoever writes "0" to all of them joins. The caller closes
+// them.
+func (g *Group) Procs() ([]*os.File, error) {
+	var files []*os.File
+	for _, root := range g.host.roots() {
+		file, err := os.OpenFile(filepath.Join(root, g.path, "cgroup.procs"), os.O_WRONLY, 0)
+		if err != nil {
+			for _, opened := range files {
+				_ = opened.Close()
+			}
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
+// Usage is what the kernel counted for the group since it was made.
+type Usage struct {
+	CPU         time.Duration
+	MemoryPeak  int64
+	PIDsPeak    int64 // zero where the kernel does not keep it
+	OOMKills    int64
+	PIDRefusals int64
+}
+
+// Usage reads the counters.
+func (g *Group) Usage() (Usage, error) {
+	var u Usage
+	var errs [4]error
+	if g.unified(CPU) {
+		var micro int64
+		micro, errs[0] = g.field(CPU, "cpu.stat", "usage_usec")
+		u.CPU = time.Duration(micro) * time.Microsecond
+	} else {
+		var nano int64
+		nano, errs[0] = g.number(CPUAcct, "cpuacct.usage")
+		u.CPU = time.Duration(nano)
+	}
+	if g.unified(Memory) {
+		u.MemoryPeak, errs[1] = g.number(Memory, "memory.peak")
+		if errors.Is(errs[1], os.ErrNotExist) { // before Linux 5.19
+			u.MemoryPeak, errs[1] = g.number(Memory, "memory.current")
+		}
+		u.OOMKills, errs[2] = g.field(Memory, "memory.events", "oom_kill")
+	} else {
+		u.MemoryPeak, errs[1] = g.number(Memory, "memory.max_usage_in_bytes")
+		u.OOMKills, errs[2] = g.field(Memory, "memory.oom_control", "oom_kill")
+	}
+	u.PIDRefusals, errs[3] = g.field(PIDs, "pids.events", "max")
+	u.PIDsPeak, _ = g.number(PIDs, "pids.peak") // since Linux 6.1
+	return u, errors.Join(errs[:]...)
+}
+
+// Empty reports whether no process is in the group or beneath it.
+func (g *Group) Empty() (bool, error) {
+	pids, err := g.pids()
+	return len(pids) == 0, err
+}
+
+// pids lists the processes of the group and the groups beneath it.
+func (g *Group) pids() ([]int, error) {
+	var pids []int
+	for _, root := range g.host.roots() {
+		err := filepath.WalkDir(filepath.Join(root, g.path), func(path string, entry os.DirEntry, err error) error {
+			if errors.Is(err, os.ErrNotExist) {
+				return nil
+			}
+			if err != nil || !entry.IsDir() {
+				return err
+			}
+			found, err := readPIDs(filepath.Join(path, "cgroup.procs"))
+			pids = append(pids, found...)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return pids, nil
+}
+
+func readPIDs(file string) ([]int, error) {
+	content, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for field := range strings.FieldsSeq(string(content)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
+}
+
+// Kill ends every process in the group and beneath it: with one write where version 2 can, otherwise one by one. It
+// does not wait.
+func (g *Group) Kill() error {
+	if g.host.v2 != "" {
+		err := os.WriteFile(filepath.Join(g.host.v2, g.path, "cgroup.kill"), []byte("1"), 0)
+		if err == nil || len(g.host.v1) == 0 {
+			return err
+		}
+	}
+	pids, err := g.pids()
+	for _, pid := range pids {
+		_ = unix.Kill(pid, unix.SIGKILL) // gone already is fine
+	}
+	return err
+}
+
+// emptyPoll is the pause between two looks at a group that should become empty. The kernel tells of it by an event in
+// version 2 only.
+const emptyPoll = 2 * time.Millisecond
+
+// WaitEmpty waits until no process is left.
+func (g *Group) WaitEmpty(ctx context.Context) error {
+	for {
+		empty, err := g.Empty()
+		if empty || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("cgroup %s still has processes: %w", g.path, context.Cause(ctx))
+		case <-time.After(emptyPoll):
+		}
+	}
+}
+
+// Remove removes the group and the groups beneath it. It must be empty.
+func (g *Group) Remove() error {
+	var errs []error
+	for _, root := range g.host.roots() {
+		errs = append(errs, removeTree(filepath.Join(root, g.path)))
+	}
+	return errors.Join(errs...)
+}
+
+// removeAttempts bounds the waiting for a group that the kernel still counts as busy just after its last process.
+const removeAttempts = 500
+
+func removeTree(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.IsDir() {
+			if err := removeTree(filepath.Join(dir, entry.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	for range removeAttempts {
+		err = unix.Rmdir(dir)
+		if !errors.Is(err, unix.EBUSY) {
+			break
+		}
+		time.Sleep(emptyPoll)
+	}
+	if err == nil || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return &os.PathError{Op: "rmdir", Path: dir, Err: err}
+}
+
+func (g *Group) unified(controller string) bool { return g.host.root(controller) == g.host.v2 }
+
+func (g *Group) file(controller, name string) string {
+	return filepath.Join(g.host.root(controller), g.path, name)
+}
+
+func (g *Group) set(controller, name, value string) error {
+	return os.WriteFile(g.file(controller, name), []byte(value), 0)
+}
+
+func (g *Group) setIfThere(controller, name, value string) error {
+	err := g.set(controller, name, value)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func (g *Group) number(controller, name string) (int64, error) {
+	content, err := os.ReadFile(g.file(controller, name))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(string(bytes.TrimSpace(content)), 10, 64)
+}
+
+// field reads one number of a file of lines "name number".
+func (g *Group) field(controller, file, name string) (int64, error) {
+	content, err := os.ReadFile(g.file(controller, file))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(content)) {
+		if key, value, found := strings.Cut(strings.TrimSpace(line), " "); found && key == name {
+			return strconv.ParseInt(value, 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("%s has no field %s", g.file(controller, file), name)
+}

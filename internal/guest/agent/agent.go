@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"glovebox/internal/guest/confine"
+	"glovebox/internal/guest/wire"
+)
+
+// MaxChildren bounds the sessions and processes of one sandbox that are alive at once.
+const MaxChildren = 64
+
+var (
+	errGone    = errors.New("it has ended")
+	errBusy    = errors.New("it runs another cell")
+	errTooMany = fmt.Errorf("more than %d sessions and processes in one sandbox", MaxChildren)
+)
+
+// Agent serves one sandbox.
+type Agent struct {
+	out     *wire.Writer
+	in      *wire.Reader
+	reaper  *reaper
+	cgroups []int
+
+	// template is set by the daemon's Hello, before anything is started, and not changed afterwards.
+	template confine.Spec
+	leased   bool
+
+	mu       sync.Mutex
+	children map[uint32]*session
+
+	files fileServer
+}
+
+// New returns an agent on the channel. cgroups are the descriptors of the cgroup.procs files that everything it starts
+// joins.
+func New(channel io.ReadWriter, cgroups []int) *Agent {
+	a := &Agent{
+		out: wire.NewWriter(channel), in: wire.NewReader(bufio.NewReader(channel)), reaper: newReaper(),
+		cgroups: cgroups, children: make(map[uint32]*session),
+	}
+	a.files.agent = a
+	return a
+}
+
+// Serve says hello and carries out requests until the channel ends.
+func (a *Agent) Serve() error {
+	if err := a.out.JSON(wire.KindHello, 0, wire.Hello{}); err != nil {
+		return err
+	}
+	for {
+		message, err := a.in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := a.handle(message); err != nil {
+			return err
+		}
+	}
+}
+
+// handle never waits for a child; an error ends the sandbox.
+func (a *Agent) handle(m wire.Message) error {
+	if !a.leased && m.Kind != wire.KindHello && m.Kind != wire.KindPing {
+		return fmt.Errorf("%w: %s before hello", wire.ErrProtocol, m.Kind)
+	}
+	switch m.Kind {
+	case wire.KindHello:
+		return a.lease(m)
+	case wire.KindPing:
+		a.reply(m.ID, nil)
+		return nil
+	case wire.KindOpen:
+		return decoded(m, func(request wire.Open) { go a.handleOpen(m.ID, request) })
+	case wire.KindStart:
+		return decoded(m, func(request wire.Start) { go a.handleStart(m.ID, request) })
+	case wire.KindExec:
+		return decoded(m, func(request wire.Exec) { a.handleExec(m.ID, request) })
+	case wire.KindInterrupt:
+		return decoded(m, func(t wire.Target) { a.reply(m.ID, a.signal(t.ID, unix.SIGINT)) })
+	case wire.KindClose:
+		return decoded(m, func(t wire.Target) { a.reply(m.ID, a.signal(t.ID, unix.SIGKILL)) })
+	case wire.KindSignal:
+		return decoded(m, func(s wire.Signal) { a.reply(m.ID, a.signal(s.ID, unix.Signal(s.Signal))) })
+	case wire.KindStdin:
+		a.stdin(m.ID, m.Payload)
+		return nil
+	case wire.KindStdinClose:
+		return decoded(m, func(t wire.Target) { a.reply(m.ID, a.closeStdin(t.ID)) })
+	case wire.KindFile, wire.KindFileData, wire.KindFileEnd:
+		a.files.forward(m)
+		return nil
+	default:
+		return fmt.Errorf("%w: unexpected %s from the daemon", wire.ErrProtocol, m.Kind)
+	}
+}
+
+func decoded[T any](m wire.Message, do func(T)) error {
+	var request T
+	if err := m.Decode(&request); err != nil {
+		return err
+	}
+	do(request)
+	return nil
+}
+
+func (a *Agent) lease(m wire.Message) error {
+	var hello wire.Hello
+	if err := m.Decode(&hello); err != nil {
+		return err
+	}
+	if a.leased || hello.Limits == nil {
+		return fmt.Errorf("%w: a sandbox is leased once, with limits", wire.ErrProtocol)
+	}
+	l := hello.Limits
+	a.template = template(confine.Limits{
+		OpenFiles: l.OpenFiles, Processes: l.Processes, FileSize: l.FileSize, CPUTime: l.CPUTime,
+	}, len(a.cgroups))
+	a.leased = true
+	a.reply(m.ID, nil)
+	return nil
+}
+
+func (a *Agent) handleOpen(id uint32, request wire.Open) {
+	if err := a.room(); err != nil {
+		a.reply(id, err)
+		return
+	}
+	s, ready, err := a.open(id, request)
+	if err != nil {
+		a.reply(id, err)
+		return
+	}
+	a.remember(s)
+	a.send(wire.KindReply, id, wire.Reply{PID: s.child.pid, Ready: &ready})
+}
+
+func (a *Agent) handleStart(id uint32, request wire.Start) {
+	if err := a.room(); err != nil {
+		a.reply(id, err)
+		return
+	}
+	s, err := a.startProcess(id, request)
+	if err != nil {
+		a.reply(id, err)
+		return
+	}
+	a.remember(s)
+	a.send(wire.KindReply, id, wire.Reply{PID: s.child.pid})
+}
+
+func (a *Agent) handleExec(id uint32, request wire.Exec) {
+	s := a.child(request.Session)
+	if s == nil {
+		a.reply(id, errGone)
+		return
+	}
+	if err := s.exec(id, request.Cell); err != nil {
+		a.reply(id, err)
+	}
+}
+
+// stdin takes a process's input. It never waits: input that a process does not read in time is refused.
+func (a *Agent) stdin(id uint32, p []byte) {
+	s := a.child(id)
+	if s == nil {
+		a.reply(id, errGone)
+		return
+	}
+	if err := s.input.put(p); err != nil {
+		a.reply(id, err)
+	}
+}
+
+func (a *Agent) closeStdin(id uint32) error {
+	s := a.child(id)
+	if s == nil {
+		return errGone
+	}
+	return s.input.end()
+}
+
+func (a *Agent) signal(id uint32, signal unix.Signal) error {
+	s := a.child(id)
+	if s == nil {
+		return errGone
+	}
+	s.signal(signal)
+	return nil
+}
+
+func (a *Agent) room() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.children) >= MaxChildren {
+		return errTooMany
+	}
+	return nil
+}
+
+func (a *Agent) child(id uint32) *session {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.children[id]
+}
+
+func (a *Agent) remember(s *session) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.gone {
+		a.children[s.id] = s
+	}
+}
+
+func (a *Agent) forget(id uint32) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.children, id)
+}
+
+// reply answers a request; nil is success.
+func (a *Agent) reply(id uint32, err error) {
+	var reply wire.Reply
+	switch {
+	case err == nil:
+	case errors.Is(err, errGone):
+		reply = wire.Reply{Code: wire.CodeGone, Error: err.Error()}
+	case errors.Is(err, errBusy):
+		reply = wire.Reply{Code: wire.CodeBusy, Error: err.Error()}
+	case errors.Is(err, os.ErrNotExist):
+		reply = wire.Reply{Code: wire.CodeNotFound, Error: err.Error()}
+	default:
+		reply = wire.Reply{Code: wire.CodeFailed, Error: err.Error()}
+	}
+	a.send(wire.KindReply, id, reply)
+}
+
+// send and sendBytes write to the daemon. A channel that cannot be written ends with its reader too, and then us.
+func (a *Agent) send(kind wire.Kind, id uint32, v any) { _ = a.out.JSON(kind, id, v) }
+
+func (a *Agent) sendBytes(kind wire.Kind, id uint32, p []byte) { _ = a.out.Bytes(kind, id, p) }

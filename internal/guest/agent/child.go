@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"glovebox/internal/guest/box"
+	"glovebox/internal/guest/confine"
+)
+
+// child is a confined program.
+type child struct {
+	pid    int
+	status <-chan unix.WaitStatus
+	// channel is this side of the child's descriptor 3, if it was asked for.
+	channel        *os.File
+	stdin          *os.File
+	stdout, stderr *os.File
+}
+
+// program says what to start.
+type program struct {
+	args    []string
+	dir     string
+	env     map[string]string
+	channel bool
+	stdin   bool
+}
+
+// maxConfineError bounds what a child may say about why it could not start.
+const maxConfineError = 4096
+
+// start runs a program confined. The error, if any, is the child's own reason.
+func (a *Agent) start(p program) (*child, error) {
+	ends, err := openEnds(p)
+	if err != nil {
+		return nil, err
+	}
+	defer ends.closeChildSide()
+	files := []uintptr{ends.in.Fd(), ends.out.Fd(), ends.err.Fd(), ends.channel.Fd(), ends.spec.Fd()}
+	for _, fd := range a.cgroups {
+		files = append(files, uintptr(fd))
+	}
+	pid, status, err := a.reaper.start(func() (int, error) {
+		return syscall.ForkExec("/proc/self/exe", []string{"guest", confine.Command}, &syscall.ProcAttr{Files: files, Env: []string{}})
+	})
+	if err != nil {
+		ends.closeOurSide()
+		return nil, fmt.Errorf("start a process: %w", err)
+	}
+	ends.closeChildSide()
+	if err := a.confine(ends.ourSpec, p); err != nil {
+		_ = unix.Kill(pid, unix.SIGKILL)
+		ends.closeOurSide()
+		return nil, err
+	}
+	return &child{
+		pid: pid, status: status, channel: ends.ourChannel, stdin: ends.ourIn, stdout: ends.ourOut, stderr: ends.ourErr,
+	}, nil
+}
+
+// confine sends the confinement and waits until the program runs.
+func (a *Agent) confine(socket *os.File, p program) error {
+	defer socket.Close() //nolint:errcheck // nothing to lose
+	spec := a.template
+	spec.Args, spec.Dir = p.args, p.dir
+	for name, value := range p.env {
+		spec.Env = append(spec.Env, name+"="+value)
+	}
+	slices.Sort(spec.Env)
+	spec.Keep = 3
+	if p.channel {
+		spec.Keep = 4
+	}
+	if err := json.NewEncoder(socket).Encode(spec); err != nil {
+		return fmt.Errorf("send confinement: %w", err)
+	}
+	reason, err := io.ReadAll(io.LimitReader(socket, maxConfineError))
+	if err != nil {
+		return fmt.Errorf("wait for %s to start: %w", p.args[0], err)
+	}
+	if len(reason) > 0 {
+		return fmt.Errorf("start %s: %s", p.args[0], reason)
+	}
+	return nil
+}
+
+// template is the part of the confinement that all programs of this box share.
+func template(limits confine.Limits, cgroups int) confine.Spec {
+	const readExecute = confine.AccessRead | confine.AccessExecute
+	const all = readExecute | confine.AccessWrite
+	return confine.Spec{
+		UID: box.UserUID, GID: box.UserUID,
+		Rlimits: confine.Rlimits(limits),
+		Filter:  confine.CompileFilter(),
+		Cgroups: cgroups,
+		Paths: []confine.PathRule{
+			{Path: "/", Access: readExecute},
+			{Path: box.Workspace, Access: all},
+			{Path: box.Tmp, Access: all},
+			{Path: "/dev", Access: confine.AccessRead | confine.AccessWrite},
+			{Path: box.Shm, Access: all},
+			{Path: "/proc", Access: confine.AccessRead | confine.AccessWrite},
+		},
+	}
+}
+
+// ends are both sides of a child's descriptors.
+type ends struct {
+	in, out, err, channel, spec                *os.File
+	ourIn, ourOut, ourErr, ourChannel, ourSpec *os.File
+}
+
+func openEnds(p program) (*ends, error) {
+	e := &ends{}
+	err := errors.Join(e.open(p)...)
+	if err != nil {
+		e.closeChildSide()
+		e.closeOurSide()
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *ends) open(p program) []error {
+	var errs []error
+	var err error
+	e.ourOut, e.out, err = pipe(true)
+	errs = append(errs, err)
+	e.ourErr, e.err, err = pipe(true)
+	errs = append(errs, err)
+	if p.stdin {
+		e.in, e.ourIn, err = pipe(false)
+	} else {
+		e.in, err = os.Open(os.DevNull)
+	}
+	errs = append(errs, err)
+	if p.channel {
+		e.ourChannel, e.channel, err = socketPair()
+	} else {
+		e.channel, err = os.Open(os.DevNull)
+	}
+	errs = append(errs, err)
+	e.ourSpec, e.spec, err = socketPair()
+	return append(errs, err)
+}
+
+func (e *ends) closeChildSide() {
+	for _, file := range []*os.File{e.in, e.out, e.err, e.channel, e.spec} {
+		_ = file.Close() // closing twice, or nil, is an error and no harm
+	}
+}
+
+func (e *ends) closeOurSide() {
+	for _, file := range []*os.File{e.ourIn, e.ourOut, e.ourErr, e.ourChannel, e.ourSpec} {
+		_ = file.Close()
+	}
+}
+
+// pipe returns a read end and a write end. Only our end is non-blocking, so that waiting on it can be given up; programs
+// expect theirs to block.
+func pipe(weRead bool) (read, write *os.File, err error) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, fmt.Errorf("pipe: %w", err)
+	}
+	ours := fds[0]
+	if !weRead {
+		ours = fds[1]
+	}
+	if err := unix.SetNonblock(ours, true); err != nil {
+		return nil, nil, fmt.Errorf("pipe: %w", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "pipe"), os.NewFile(uintptr(fds[1]), "pipe"), nil
+}
+
+func socketPair() (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("socket pair: %w", err)
+	}
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		return nil, nil, fmt.Errorf("socket pair: %w", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "socket"), os.NewFile(uintptr(fds[1]), "socket"), nil
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"glovebox/internal/guest/wire"
+)
+
+func longAgo() time.Time { return time.Unix(1, 0) }
+
+// channelBuffer is how much of an interpreter's channel is read at once.
+const channelBuffer = 64 << 10
+
+// session is a live interpreter, and a plain process too: that one has no channel and one endless cell.
+type session struct {
+	id    uint32
+	agent *Agent
+	child *child
+	out   *wire.Writer // to the interpreter
+	pumps []*pump
+	input *input // nil without standard input
+	ready chan wire.Ready
+
+	mu     sync.Mutex
+	cell   uint32 // the running cell, 0 when idle
+	last   bool
+	done   *wire.Done
+	broken string
+	gone   bool
+}
+
+// open starts an interpreter and waits until it is ready.
+func (a *Agent) open(id uint32, request wire.Open) (*session, wire.Ready, error) {
+	c, err := a.start(program{args: request.Args, dir: request.Dir, env: request.Env, channel: true})
+	if err != nil {
+		return nil, wire.Ready{}, err
+	}
+	s := &session{id: id, agent: a, child: c, out: wire.NewWriter(c.channel), ready: make(chan wire.Ready, 1)}
+	ended, err := s.serve()
+	if err != nil {
+		return nil, wire.Ready{}, err
+	}
+	select {
+	case ready := <-s.ready:
+		return s, ready, nil
+	case <-ended:
+		return nil, wire.Ready{}, fmt.Errorf("the interpreter %s ended before it was ready: %s", request.Args[0], s.brokenReason())
+	}
+}
+
+// startProcess starts a plain process; its end is reported with the same id.
+func (a *Agent) startProcess(id uint32, request wire.Start) (*session, error) {
+	c, err := a.start(program{args: request.Args, dir: request.Dir, env: request.Env, stdin: request.Stdin})
+	if err != nil {
+		return nil, err
+	}
+	s := &session{id: id, agent: a, child: c, cell: id, last: true}
+	if c.stdin != nil {
+		s.input = newInput(c.stdin)
+	}
+	if _, err := s.serve(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// serve starts the goroutines of a child. The channel it returns closes when all of them are over.
+func (s *session) serve() (<-chan struct{}, error) {
+	stdout, err := newPump(s.child.stdout, func(p []byte) { s.emitStream(wire.KindStdout, p) })
+	if err != nil {
+		return nil, err
+	}
+	stderr, err := newPump(s.child.stderr, func(p []byte) { s.emitStream(wire.KindStderr, p) })
+	if err != nil {
+		return nil, err
+	}
+	s.pumps = []*pump{stdout, stderr}
+	var channel *tail
+	if s.child.channel != nil {
+		if channel, err = newTail(s.child.channel); err != nil {
+			return nil, err
+		}
+	}
+	var streams, frames sync.WaitGroup
+	for _, p := range s.pumps {
+		streams.Go(p.run)
+	}
+	if channel != nil {
+		frames.Go(func() { s.readChannel(channel) })
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		status := <-s.child.status
+		if channel != nil {
+			channel.finish()
+			frames.Wait()
+		}
+		s.finish(status)
+		streams.Wait()
+	}()
+	return ended, nil
+}
+
+// finish reports the end of the process after its last output.
+func (s *session) finish(status unix.WaitStatus) {
+	for _, p := range s.pumps {
+		p.drain()
+	}
+	s.mu.Lock()
+	cell, done, broken := s.cell, s.done, s.broken
+	s.cell, s.gone = 0, true
+	s.mu.Unlock()
+	s.agent.forget(s.id)
+	if cell != 0 {
+		s.agent.send(wire.KindEnd, cell, wire.End{Exited: true, Status: uint32(status), Done: done, Broken: broken})
+	}
+	for _, p := range s.pumps {
+		p.close()
+	}
+	_ = s.child.channel.Close() // nil is an error and no harm
+	_ = s.input.end()
+}
+
+// exec hands a cell to the interpreter. The end is reported later, by readChannel or finish.
+func (s *session) exec(id uint32, cell wire.Cell) error {
+	s.mu.Lock()
+	switch {
+	case s.gone:
+		s.mu.Unlock()
+		return errGone
+	case s.cell != 0:
+		s.mu.Unlock()
+		return errBusy
+	}
+	s.cell, s.last, s.done = id, cell.Last, nil
+	s.mu.Unlock()
+	// An interpreter that does not read must not stop the agent.
+	go func() {
+		if err := s.out.JSON(wire.KindCell, id, cell); err != nil {
+			s.breakOff("it does not take a cell: " + err.Error())
+		}
+	}()
+	return nil
+}
+
+// readChannel carries the interpreter's frames on until the channel ends. What breaks the protocol ends the process.
+func (s *session) readChannel(channel *tail) {
+	reader := wire.NewReader(bufio.NewReaderSize(channel, channelBuffer))
+	for {
+		message, err := reader.Next()
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				s.breakOff(err.Error())
+			}
+			return
+		}
+		if err := s.take(message); err != nil {
+			s.breakOff(err.Error())
+			return
+		}
+	}
+}
+
+func (s *session) take(message wire.Message) error {
+	switch message.Kind {
+	case wire.KindReady:
+		var ready wire.Ready
+		if err := message.Decode(&ready); err != nil {
+			return err
+		}
+		select {
+		case s.ready <- ready:
+			return nil
+		default:
+			return fmt.Errorf("%w: ready twice", wire.ErrProtocol)
+		}
+	case wire.KindDone:
+		var done wire.Done
+		if err := message.Decode(&done); err != nil {
+			return err
+		}
+		s.cellDone(message.ID, done)
+		return nil
+	case wire.KindStdout, wire.KindStderr:
+		s.emitFor(message.ID, message.Kind, message.Payload)
+		return nil
+	case wire.KindDisplay, wire.KindResult, wire.KindError, wire.KindNotice, wire.KindValue:
+		if cell := s.running(); cell != 0 && cell == message.ID {
+			s.agent.sendBytes(message.Kind, cell, message.Payload)
+		}
+		return nil
+	default:
+		return fmt.Errorf("%w: an interpreter may not send %s", wire.ErrProtocol, message.Kind)
+	}
+}
+
+// cellDone ends a cell, unless the process is to leave with it: then its exit is the end.
+func (s *session) cellDone(id uint32, done wire.Done) {
+	s.mu.Lock()
+	if id == 0 || id != s.cell || s.done != nil {
+		s.mu.Unlock()
+		return
+	}
+	s.done = &done
+	last := s.last
+	s.mu.Unlock()
+	if last {
+		return
+	}
+	for _, p := range s.pumps {
+		p.drain()
+	}
+	s.mu.Lock()
+	s.cell = 0
+	s.mu.Unlock()
+	s.agent.send(wire.KindEnd, id, wire.End{Done: &done})
+}
+
+func (s *session) running() uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cell
+}
+
+// emitStream carries pipe output: the kernel does not say who wrote it, so it is the running cell's.
+func (s *session) emitStream(kind wire.Kind, p []byte) { s.emitFor(s.running(), kind, p) }
+
+func (s *session) emitFor(id uint32, kind wire.Kind, p []byte) {
+	if cell := s.running(); cell != 0 && id == cell {
+		s.agent.sendBytes(kind, cell, p)
+		return
+	}
+	if kind == wire.KindStdout {
+		s.agent.sendBytes(wire.KindBackgroundStdout, s.id, p)
+	} else {
+		s.agent.sendBytes(wire.KindBackgroundStderr, s.id, p)
+	}
+}
+
+// breakOff ends an interpreter that broke the protocol.
+func (s *session) breakOff(reason string) {
+	s.mu.Lock()
+	if s.broken == "" {
+		s.broken = reason
+	}
+	s.mu.Unlock()
+	s.signal(unix.SIGKILL)
+}
+
+func (s *session) brokenReason() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken == "" {
+		return "no reason known"
+	}
+	return s.broken
+}
+
+// signal reaches the process and its process group: what a program started without a group of its own.
+func (s *session) signal(signal unix.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.gone {
+		_ = unix.Kill(-s.child.pid, signal) // gone already is fine
+	}
+}
