@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"glovebox/internal/cgroup"
+	"glovebox/internal/guest/embedded"
+	"glovebox/internal/interpreter"
+	"glovebox/internal/sandbox"
+)
+
+// Name is how users choose this backend.
+const Name = "native"
+
+// Config is what the backend needs from its host.
+type Config struct {
+	// StateDir holds the uploads of living sandboxes. It is made if it is missing.
+	StateDir string
+	// RuntimeDir holds the locks of uid ranges; /run/glovebox in a usual installation.
+	RuntimeDir string
+	// Rootfs returns the root folder of an image, by name or digest.
+	Rootfs func(image string) (string, error)
+	// Language finds an interpreter; nil is the built-in table.
+	Language func(name string) (args []string, found bool)
+	// Log gets what operators should know; nothing in it comes from user code.
+	Log *slog.Logger
+}
+
+// Backend implements sandbox.Backend.
+type Backend struct {
+	config  Config
+	cgroups *cgroup.Host
+	guest   *os.File
+	lease   *uidRange
+
+	probeOnce    sync.Once
+	capabilities sandbox.Capabilities
+	probeErr     error
+
+	mu      sync.Mutex // guards what follows
+	boxes   map[sandbox.ID]*Box
+	slots   slots
+	keeper  *keeperProcess
+	closed  bool
+	pending map[sandbox.ID]chan struct{} // creations under way
+}
+
+// New prepares the backend: it takes a range of uids and unpacks the guest. It starts nothing.
+func New(config Config) (*Backend, error) {
+	if config.Rootfs == nil || config.StateDir == "" || config.RuntimeDir == "" || config.Log == nil {
+		return nil, errors.New("native: state folder, runtime folder, images and log are required")
+	}
+	if config.Language == nil {
+		config.Language = builtinLanguage
+	}
+	cgroups, err := cgroup.Discover()
+	if err != nil {
+		return nil, fmt.Errorf("native: find control groups: %w", err)
+	}
+	guest, err := embedded.Guest()
+	if err != nil {
+		return nil, fmt.Errorf("native: %w", err)
+	}
+	return &Backend{
+		config: config, cgroups: cgroups, guest: guest,
+		boxes: make(map[sandbox.ID]*Box), pending: make(map[sandbox.ID]chan struct{}),
+	}, nil
+}
+
+func builtinLanguage(name string) ([]string, bool) {
+	language, found := interpreter.Lookup(name)
+	return language.Args, found
+}
+
+// Name returns the backend's name.
+func (b *Backend) Name() string { return Name }
+
+// Create builds a box and waits until its guest answers.
+func (b *Backend) Create(ctx context.Context, id sandbox.ID, class sandbox.Class) (sandbox.Sandbox, error) {
+	if !id.Valid() {
+		return nil, fmt.Errorf("native: sandbox id %q is not valid", id)
+	}
+	if class.Network != sandbox.NetworkNone {
+		return nil, &sandbox.UnsupportedError{Backend: Name, Feature: fmt.Sprintf("network %q", class.Network)}
+	}
+	if class.Profile != sandbox.ProfileStandard && class.Profile != sandbox.ProfileTight {
+		return nil, &sandbox.UnsupportedError{Backend: Name, Feature: fmt.Sprintf("profile %q", class.Profile)}
+	}
+	if err := b.available(ctx); err != nil {
+		return nil, err
+	}
+	existing, done, err := b.claim(ctx, id)
+	if existing != nil || err != nil {
+		return existing, err
+	}
+	defer done()
+	box, err := b.build(ctx, id, class)
+	if err != nil {
+		return nil, fmt.Errorf("native: create sandbox %s: %w", id, err)
+	}
+	return box, nil
+}
+
+// claim makes creation idempotent: one caller builds, others with the same id wait for it and get its sandbox.
+func (b *Backend) claim(ctx context.Context, id sandbox.ID) (sandbox.Sandbox, func(), error) {
+	for {
+		b.mu.Lock()
+		if b.closed {
+			b.mu.Unlock()
+			return nil, nil, fmt.Errorf("native: %w: the backend is closed", sandbox.ErrUnavailable)
+		}
+		if box := b.boxes[id]; box != nil {
+			b.mu.Unlock()
+			return box, nil, nil
+		}
+		underWay := b.pending[id]
+		if underWay == nil {
+			finished := make(chan struct{})
+			b.pending[id] = finished
+			b.mu.Unlock()
+			return nil, func() {
+				b.mu.Lock()
+				delete(b.pending, id)
+				b.mu.Unlock()
+				close(finished)
+			}, nil
+		}
+		b.mu.Unlock()
+		select {
+		case <-underWay:
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		}
+	}
+}
+
+// available probes the host once and refuses, naming each missing layer, when it cannot hold a box.
+func (b *Backend) available(ctx context.Context) error {
+	capabilities, err := b.Probe(ctx)
+	if err != nil {
+		return err
+	}
+	if capabilities.Available {
+		return nil
+	}
+	var missing []string
+	for _, layer := range capabilities.Missing() {
+		text := layer.Name + " (" + layer.Detail + ")"
+		if layer.Mend != "" {
+			text += ": " + layer.Mend
+		}
+		missing = append(missing, text)
+	}
+	return fmt.Errorf("native: %w: missing %s", sandbox.ErrUnavailable, strings.Join(missing, "; "))
+}
+
+// uids takes this daemon's range of uids, once.
+func (b *Backend) uids() (*uidRange, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.lease != nil {
+		return b.lease, nil
+	}
+	taken, err := takeRange(b.config.RuntimeDir)
+	if err != nil {
+		return nil, err
+	}
+	b.lease = taken
+	// What stands under a name that nobody holds is what a dead daemon left.
+	for handle, err := range b.leftoversOf(taken.name()) {
+		if err != nil {
+			return nil, err
+		}
+		if err := b.reclaim(handle); err != nil {
+			return nil, fmt.Errorf("remove what an earlier daemon left: %w", err)
+		}
+	}
+	return taken, nil
+}
+
+// Leftovers yields what dead daemons left: the groups and folders under ranges that nobody holds.
+func (b *Backend) Leftovers(context.Context) iter.Seq2[sandbox.Handle, error] {
+	return func(yield func(sandbox.Handle, error) bool) {
+		names, err := b.cgroups.List("")
+		if err != nil {
+			yield(sandbox.Handle{}, err)
+			return
+		}
+		for _, name := range names {
+			if held, err := rangeHeld(b.config.RuntimeDir, name); held || err != nil {
+				continue
+			}
+			for handle, err := range b.leftoversOf(name) {
+				if !yield(handle, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (b *Backend) leftoversOf(owner string) iter.Seq2[sandbox.Handle, error] {
+	return func(yield func(sandbox.Handle, error) bool) {
+		ids, err := b.cgroups.List(owner)
+		if err != nil {
+			yield(sandbox.Handle{}, err)
+			return
+		}
+		entries, err := os.ReadDir(filepath.Join(b.config.StateDir, owner))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			yield(sandbox.Handle{}, err)
+			return
+		}
+		seen := make(map[string]bool)
+		for _, id := range ids {
+			seen[id] = true
+		}
+		for _, entry := range entries {
+			if !seen[entry.Name()] {
+				ids = append(ids, entry.Name())
+			}
+		}
+		for _, id := range ids {
+			if !yield(sandbox.Handle{Backend: Name, ID: sandbox.ID(id), Owner: owner}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Reclaim destroys a leftover.
+func (b *Backend) Reclaim(_ context.Context, handle sandbox.Handle) error {
+	if held, err := rangeHeld(b.config.RuntimeDir, handle.Owner); held || err != nil {
+		return errors.Join(fmt.Errorf("native: sandbox %s belongs to a living daemon", handle.ID), err)
+	}
+	return b.reclaim(handle)
+}
+
+func (b *Backend) reclaim(handle sandbox.Handle) error {
+	if !handle.ID.Valid() || !validRange(handle.Owner) {
+		return fmt.Errorf("native: %q of %q is not a sandbox of ours", handle.ID, handle.Owner)
+	}
+	group := b.cgroups.Open(filepath.Join(handle.Owner, string(handle.ID)))
+	if err := endGroup(group); err != nil {
+		return err
+	}
+	return os.RemoveAll(filepath.Join(b.config.StateDir, handle.Owner, string(handle.ID)))
+}
+
+// Close destroys every box and the keeper.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	boxes := make([]*Box, 0, len(b.boxes))
+	for _, box := range b.boxes {
+		boxes = append(boxes, box)
+	}
+	kept, lease := b.keeper, b.lease
+	b.keeper, b.lease = nil, nil
+	b.mu.Unlock()
+	var errs []error
+	for _, box := range boxes {
+		errs = append(errs, box.Destroy(context.Background()))
+	}
+	if kept != nil {
+		errs = append(errs, kept.close())
+	}
+	if lease != nil {
+		errs = append(errs, b.cgroups.Open(lease.name()).Remove(),
+			removeIfEmpty(filepath.Join(b.config.StateDir, lease.name())), lease.release())
+	}
+	return errors.Join(append(errs, b.guest.Close())...)
+}
+
+func removeIfEmpty(dir string) error {
+	if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}

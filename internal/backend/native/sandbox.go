@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"glovebox/internal/cgroup"
+	"glovebox/internal/guest/box"
+	"glovebox/internal/sandbox"
+)
+
+// environment is what every program starts with; nothing of the daemon's own environment is in it.
+func (x *Box) environment(extra ...map[string]string) map[string]string {
+	threads := strconv.FormatInt(max(1, (x.lease.Limits.MilliCPU+999)/1000), 10)
+	env := map[string]string{
+		"HOME": box.Workspace, "USER": "user", "LOGNAME": "user", "SHELL": "/bin/bash",
+		"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "TZ": "UTC", "TMPDIR": box.Tmp, "TERM": "dumb",
+		// Numeric libraries start a thread for each processor they see; they see the host's.
+		"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "MKL_NUM_THREADS": threads,
+		"NUMEXPR_NUM_THREADS": threads, "POLARS_MAX_THREADS": threads, "PYTHON_CPU_COUNT": threads,
+	}
+	maps.Copy(env, x.lease.Env)
+	for _, more := range extra {
+		maps.Copy(env, more)
+	}
+	return env
+}
+
+// ready reports whether something may be started.
+func (x *Box) ready() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.leased {
+		return sandbox.ErrLeased
+	}
+	return nil
+}
+
+func workingDir(dir string) string {
+	if dir == "" {
+		return box.Workspace
+	}
+	return dir
+}
+
+// Open starts an interpreter.
+func (x *Box) Open(ctx context.Context, spec sandbox.OpenSpec) (sandbox.Session, error) {
+	if err := x.ready(); err != nil {
+		return nil, err
+	}
+	args, found := x.backend.config.Language(spec.Language)
+	if !found {
+		return nil, &sandbox.UnsupportedError{Backend: Name, Feature: fmt.Sprintf("language %q", spec.Language)}
+	}
+	session, err := x.conn.Open(ctx, args, workingDir(spec.Dir), x.environment(spec.Env))
+	if err != nil {
+		return nil, err
+	}
+	return session, nil
+}
+
+// Start starts a program.
+func (x *Box) Start(ctx context.Context, command sandbox.Command) (sandbox.Process, error) {
+	if err := x.ready(); err != nil {
+		return nil, err
+	}
+	command.Env = x.environment(command.Env)
+	command.Dir = workingDir(command.Dir)
+	process, err := x.conn.Start(ctx, command)
+	if err != nil {
+		return nil, err
+	}
+	return process, nil
+}
+
+// Files serves the sandbox's files.
+func (x *Box) Files() sandbox.Files { return x.conn.Files() }
+
+// Workspace opens the working folder for reading from the host's side.
+func (x *Box) Workspace(context.Context) (*os.File, error) {
+	if x.workspace == nil {
+		return nil, sandbox.ErrGone
+	}
+	// A descriptor of its own: closing it must not take ours, and the offset of a folder is part of a descriptor.
+	fd, err := unix.Openat2(int(x.workspace.Fd()), ".", &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("native: open the workspace: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "workspace"), nil
+}
+
+// hostView is what package link may know and do of a box.
+type hostView struct{ box *Box }
+
+// Usage reads the counters of everything but the guest itself.
+func (v hostView) Usage() (sandbox.Usage, error) {
+	usage, err := v.box.user.Usage()
+	if err != nil {
+		return sandbox.Usage{}, err
+	}
+	return sandbox.Usage{
+		CPU: usage.CPU, MemoryPeak: usage.MemoryPeak, PIDsPeak: usage.PIDsPeak, OOMKills: usage.OOMKills,
+		PIDRefusals: usage.PIDRefusals,
+	}, nil
+}
+
+// Full names the quotas that are used up.
+func (v hostView) Full() []sandbox.Hit {
+	hits := fullness(v.box.workspace, sandbox.LimitDisk, sandbox.LimitInodes)
+	for _, dir := range []*os.File{v.box.tmp, v.box.shm} {
+		hits = append(hits, fullness(dir, sandbox.LimitTmp, sandbox.LimitTmp)...)
+	}
+	return hits
+}
+
+// Kill ends PID 1, and by the kernel's rule everything in its pid namespace.
+func (v hostView) Kill() { v.box.kill() }
+
+func (x *Box) kill() {
+	if x.pidfd != nil {
+		_ = unix.PidfdSendSignal(int(x.pidfd.Fd()), unix.SIGKILL, nil, 0) // gone already is fine
+	}
+}
+
+// Usage reads the kernel's counters.
+func (x *Box) Usage(context.Context) (sandbox.Usage, error) { return hostView{x}.Usage() }
+
+// Stop kills everything and returns when the kernel says that nothing is left.
+func (x *Box) Stop(ctx context.Context) error {
+	x.stopOnce.Do(func() { x.stopErr = x.stop(context.WithoutCancel(ctx)) })
+	return x.stopErr
+}
+
+func (x *Box) stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, endTimeout, errors.New("the kernel did not end the processes in time"))
+	defer cancel()
+	x.kill()
+	var err error
+	if x.ended != nil {
+		select {
+		case <-x.ended:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	if x.group != nil {
+		err = errors.Join(err, x.group.WaitEmpty(ctx))
+	}
+	if x.conn != nil {
+		_ = x.conn.Close() // the other end is gone already
+	}
+	return err
+}
+
+// endGroup ends whatever is in a group and removes it.
+func endGroup(group *cgroup.Group) error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), endTimeout, errors.New("the kernel did not end the processes in time"))
+	defer cancel()
+	if err := group.Kill(); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := group.WaitEmpty(ctx); err != nil {
+		return err
+	}
+	return group.Remove()
+}
+
+// Destroy removes everything of the box from the host.
+func (x *Box) Destroy(ctx context.Context) error {
+	x.destroyOnce.Do(func() { x.destroyErr = x.destroy(ctx) })
+	return x.destroyErr
+}
+
+func (x *Box) destroy(ctx context.Context) error {
+	errs := []error{x.Stop(ctx)}
+	for _, file := range []*os.File{x.workspace, x.tmp, x.shm, x.pidfd} {
+		_ = file.Close() // nil is an error and no harm
+	}
+	if x.group != nil {
+		errs = append(errs, endGroup(x.group))
+	}
+	errs = append(errs, os.RemoveAll(x.dir))
+	x.backend.mu.Lock()
+	defer x.backend.mu.Unlock()
+	if x.backend.boxes[x.id] == x {
+		delete(x.backend.boxes, x.id)
+	}
+	if x.slot != 0 {
+		x.backend.slots.give(x.slot)
+	}
+	return errors.Join(errs...)
+}

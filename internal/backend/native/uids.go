@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package native
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"glovebox/internal/guest/keeper"
+)
+
+const (
+	// firstUID is the first host uid that boxes use: far above what distributions and subuid files hand out.
+	firstUID = 1 << 30
+	// maxRanges bounds how many daemons can share a host.
+	maxRanges = 256
+)
+
+// uidRange is a block of host uids that one daemon holds, by a lock that ends with it. Its name also names the daemon's
+// control groups and folders, so that what stands under an unlocked name was left by a dead one.
+type uidRange struct {
+	number int
+	lock   *os.File
+}
+
+func (r *uidRange) name() string { return "r" + strconv.Itoa(r.number) }
+
+// first is the host uid that the keeper's user namespace calls 0.
+func (r *uidRange) first() int { return firstUID + r.number*keeper.RangeSize }
+
+func (r *uidRange) release() error { return r.lock.Close() }
+
+func takeRange(dir string) (*uidRange, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the runtime folder: %w", err)
+	}
+	for number := range maxRanges {
+		lock, err := lockRange(dir, "r"+strconv.Itoa(number))
+		if err != nil {
+			return nil, err
+		}
+		if lock != nil {
+			return &uidRange{number: number, lock: lock}, nil
+		}
+	}
+	return nil, fmt.Errorf("all %d uid ranges in %s are in use by other daemons", maxRanges, dir)
+}
+
+// lockRange returns nil when somebody else holds it.
+func lockRange(dir, name string) (*os.File, error) {
+	file, err := os.OpenFile(filepath.Join(dir, name+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the lock of a uid range: %w", err)
+	}
+	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		return file, nil
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, file.Close()
+	}
+	return nil, errors.Join(fmt.Errorf("lock a uid range: %w", err), file.Close())
+}
+
+// rangeHeld reports whether a daemon that lives holds the range of this name.
+func rangeHeld(dir, name string) (bool, error) {
+	if !validRange(name) {
+		return false, fmt.Errorf("%q does not name a uid range", name)
+	}
+	lock, err := lockRange(dir, name)
+	if err != nil {
+		return false, err
+	}
+	if lock == nil {
+		return true, nil
+	}
+	return false, lock.Close()
+}
+
+func validRange(name string) bool {
+	number, found := strings.CutPrefix(name, "r")
+	n, err := strconv.Atoi(number)
+	return found && err == nil && n >= 0 && n < maxRanges
+}
+
+// slots are the blocks of uids within the range, one a living box.
+type slots struct {
+	used map[int]bool
+	last int
+}
+
+// take returns a free slot, not the one that was given back last: what the kernel still tears down must not meet a new
+// box of the same uids.
+func (s *slots) take() (int, error) {
+	if s.used == nil {
+		s.used = make(map[int]bool)
+	}
+	for range keeper.MaxSlots {
+		s.last = s.last%keeper.MaxSlots + 1
+		if !s.used[s.last] {
+			s.used[s.last] = true
+			return s.last, nil
+		}
+	}
+	return 0, fmt.Errorf("%d sandboxes are alive: more cannot have uids of their own", keeper.MaxSlots)
+}
+
+func (s *slots) give(slot int) { delete(s.used, slot) }

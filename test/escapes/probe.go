@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package escapes
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Probe is one hostile program with what must become of it.
+type Probe struct {
+	Name   string
+	Source string
+	// Expect is contained, timeout, oom or limit.
+	Expect string
+	// Kind groups probes in the table: boundary, surface, leak ...
+	Kind string
+}
+
+// Load reads the probes of a folder. Their first two lines are comments: "expect:" and "kind:", fields parted by
+// semicolons.
+func Load(dir string) ([]Probe, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.py"))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(files)
+	probes := make([]Probe, 0, len(files))
+	for _, file := range files {
+		content, err := os.ReadFile(file) //nolint:gosec // test data
+		if err != nil {
+			return nil, err
+		}
+		probe := Probe{Name: strings.TrimSuffix(filepath.Base(file), ".py"), Source: string(content)}
+		lines := bufio.NewScanner(bytes.NewReader(content))
+		for n := 0; n < 2 && lines.Scan(); n++ {
+			for field := range strings.SplitSeq(strings.TrimPrefix(lines.Text(), "#"), ";") {
+				key, value, _ := strings.Cut(field, ":")
+				switch strings.TrimSpace(key) {
+				case "expect":
+					probe.Expect = strings.TrimSpace(value)
+				case "kind":
+					probe.Kind = strings.TrimSpace(value)
+				}
+			}
+		}
+		if probe.Expect == "" || probe.Kind == "" {
+			return nil, fmt.Errorf("%s: the first two lines lack expect or kind", file)
+		}
+		probes = append(probes, probe)
+	}
+	return probes, nil
+}
