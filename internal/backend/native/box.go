@@ -47,15 +47,18 @@ type Box struct {
 	dir     string
 	group   *cgroup.Group
 	user    *cgroup.Group
-	pidfd   *os.File
 	ended   <-chan struct{}
 	conn    *link.Conn
 
+	// handles guards the descriptors against a close during their use.
+	handles             sync.RWMutex
+	pidfd               *os.File
 	workspace, tmp, shm *os.File
 
-	mu     sync.Mutex
-	leased bool
-	lease  sandbox.Lease
+	mu      sync.Mutex
+	leased  bool
+	stopped bool
+	lease   sandbox.Lease
 
 	stopOnce, destroyOnce sync.Once
 	stopErr, destroyErr   error
@@ -282,7 +285,10 @@ func (x *Box) Lease(ctx context.Context, lease sandbox.Lease) error {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.leased {
+	switch {
+	case x.stopped:
+		return sandbox.ErrGone
+	case x.leased:
 		return sandbox.ErrLeased
 	}
 	x.leased, x.lease = true, lease

@@ -257,9 +257,13 @@ func (b *Backend) reclaim(handle sandbox.Handle) error {
 	return os.RemoveAll(filepath.Join(b.config.StateDir, handle.Owner, string(handle.ID)))
 }
 
-// Close destroys every box and the keeper.
+// Close destroys every box and the keeper. Idempotent.
 func (b *Backend) Close() error {
 	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return nil
+	}
 	b.closed = true
 	boxes := make([]*Box, 0, len(b.boxes))
 	for _, box := range b.boxes {

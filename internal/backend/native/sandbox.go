@@ -38,10 +38,14 @@ func (x *Box) environment(extra ...map[string]string) map[string]string {
 func (x *Box) ready() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.leased {
+	switch {
+	case x.stopped:
+		return sandbox.ErrGone
+	case !x.leased:
 		return sandbox.ErrLeased
+	default:
+		return nil
 	}
-	return nil
 }
 
 func workingDir(dir string) string {
@@ -86,6 +90,8 @@ func (x *Box) Files() sandbox.Files { return x.conn.Files() }
 
 // Workspace opens the working folder for reading from the host's side.
 func (x *Box) Workspace(context.Context) (*os.File, error) {
+	x.handles.RLock()
+	defer x.handles.RUnlock()
 	if x.workspace == nil {
 		return nil, sandbox.ErrGone
 	}
@@ -117,6 +123,8 @@ func (v hostView) Usage() (sandbox.Usage, error) {
 
 // Full names the quotas that are used up.
 func (v hostView) Full() []sandbox.Hit {
+	v.box.handles.RLock()
+	defer v.box.handles.RUnlock()
 	hits := fullness(v.box.workspace, sandbox.LimitDisk, sandbox.LimitInodes)
 	for _, dir := range []*os.File{v.box.tmp, v.box.shm} {
 		hits = append(hits, fullness(dir, sandbox.LimitTmp, sandbox.LimitTmp)...)
@@ -128,6 +136,8 @@ func (v hostView) Full() []sandbox.Hit {
 func (v hostView) Kill() { v.box.kill() }
 
 func (x *Box) kill() {
+	x.handles.RLock()
+	defer x.handles.RUnlock()
 	if x.pidfd != nil {
 		_ = unix.PidfdSendSignal(int(x.pidfd.Fd()), unix.SIGKILL, nil, 0) // gone already is fine
 	}
@@ -138,6 +148,9 @@ func (x *Box) Usage(context.Context) (sandbox.Usage, error) { return hostView{x}
 
 // Stop kills everything and returns when the kernel says that nothing is left.
 func (x *Box) Stop(ctx context.Context) error {
+	x.mu.Lock()
+	x.stopped = true
+	x.mu.Unlock()
 	x.stopOnce.Do(func() { x.stopErr = x.stop(context.WithoutCancel(ctx)) })
 	return x.stopErr
 }
@@ -182,11 +195,18 @@ func (x *Box) Destroy(ctx context.Context) error {
 	return x.destroyErr
 }
 
+func (x *Box) closeHandles() {
+	x.handles.Lock()
+	defer x.handles.Unlock()
+	for _, file := range []**os.File{&x.workspace, &x.tmp, &x.shm, &x.pidfd} {
+		_ = (*file).Close() // nil is an error and no harm
+		*file = nil
+	}
+}
+
 func (x *Box) destroy(ctx context.Context) error {
 	errs := []error{x.Stop(ctx)}
-	for _, file := range []*os.File{x.workspace, x.tmp, x.shm, x.pidfd} {
-		_ = file.Close() // nil is an error and no harm
-	}
+	x.closeHandles()
 	if x.group != nil {
 		errs = append(errs, endGroup(x.group))
 	}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package native_test
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"glovebox/internal/backend/native"
+	"glovebox/internal/sandbox"
+	"glovebox/internal/sandbox/sandboxtest"
+)
+
+// rootfs returns the root folder of the image python, or skips.
+func rootfs(t testing.TB) string {
+	t.Helper()
+	dir := os.Getenv("GLOVEBOX_TEST_ROOTFS")
+	if dir == "" {
+		dir = "/var/lib/glovebox/images/python/rootfs"
+	}
+	if _, err := os.Stat(filepath.Join(dir, "usr/bin/python3")); err != nil {
+		t.Skipf("the image python is not there (%v): build it with `make image`", err)
+	}
+	return dir
+}
+
+// newBackend returns a backend of its own, in folders of the test.
+func newBackend(t testing.TB, change ...func(*native.Config)) *native.Backend {
+	t.Helper()
+	dir := rootfs(t)
+	config := native.Config{
+		StateDir: filepath.Join(t.TempDir(), "sandboxes"), RuntimeDir: "/run/glovebox",
+		Log:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Rootfs: func(string) (string, error) { return dir, nil },
+	}
+	for _, apply := range change {
+		apply(&config)
+	}
+	backend, err := native.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := backend.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	capabilities, err := backend.Probe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !capabilities.Available {
+		t.Skipf("this host cannot hold a native sandbox: %s", capabilities.Why)
+	}
+	return backend
+}
+
+func class() sandbox.Class {
+	return sandbox.Class{Image: "python", Profile: sandbox.ProfileStandard, Network: sandbox.NetworkNone}
+}
+
+// TestConformance holds the native backend to the contract.
+func TestConformance(t *testing.T) {
+	sandboxtest.Run(t, sandboxtest.Suite{
+		New:      func(t *testing.T) sandbox.Backend { t.Helper(); return newBackend(t) },
+		Class:    class(),
+		Features: sandboxtest.Features{Processes: true},
+	})
+}
