@@ -114,7 +114,6 @@ func (b *Backend) reserve(made *Box, uids *uidRange) (*keeperProcess, error) {
 		case <-b.keeper.gone:
 			_ = b.keeper.control.Close()
 			b.keeper = nil
-			b.config.Log.Warn("the keeper ended and took its sandboxes with it; starting another")
 		default:
 		}
 	}

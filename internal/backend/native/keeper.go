@@ -32,6 +32,9 @@ type startReport struct {
 	err   error
 }
 
+// errKeeperGone: the keeper died before it could start the box. Another one can be asked.
+var errKeeperGone = errors.New("the keeper ended")
+
 // programFD is where the guest's file is in a starting keeper: above everything that the start itself places.
 const programFD = 100
 
@@ -88,6 +91,14 @@ func (k *keeperProcess) start(ctx context.Context, id sandbox.ID, slot int, file
 	err = keeper.Send(int(k.control.Fd()), keeper.Request{ID: string(id), Slot: slot}, files...)
 	k.mu.Unlock()
 	if err != nil {
+		k.mu.Lock()
+		delete(k.waiting, id)
+		delete(k.ended, id)
+		k.mu.Unlock()
+		if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+			<-k.gone // it is dying: whoever asks again finds it gone
+			return nil, nil, errKeeperGone
+		}
 		return nil, nil, fmt.Errorf("ask the keeper: %w", err)
 	}
 	select {
@@ -97,7 +108,7 @@ func (k *keeperProcess) start(ctx context.Context, id sandbox.ID, slot int, file
 		}
 		return report.pidfd, end, nil
 	case <-k.gone:
-		return nil, nil, errors.New("the keeper ended")
+		return nil, nil, errKeeperGone
 	case <-ctx.Done():
 		// A box that starts after all is killed by read, since nobody waits for it.
 		k.mu.Lock()

@@ -105,6 +105,10 @@ func (b *Backend) Create(ctx context.Context, id sandbox.ID, class sandbox.Class
 	}
 	defer done()
 	box, err := b.build(ctx, id, class)
+	if errors.Is(err, errKeeperGone) {
+		b.config.Log.Warn("the keeper ended and took its sandboxes with it; starting another")
+		box, err = b.build(ctx, id, class)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("native: create sandbox %s: %w", id, err)
 	}

@@ -65,8 +65,8 @@ func lease(t *testing.T, b *native.Backend, class sandbox.Class, limits sandbox.
 	return box
 }
 
-// exec runs a script as the last cell of a new session.
-func exec(t *testing.T, box sandbox.Sandbox, limits sandbox.Limits, source string) *ran {
+// script runs a script as the last cell of a new session.
+func script(t *testing.T, box sandbox.Sandbox, limits sandbox.Limits, source string) *ran {
 	t.Helper()
 	session, err := box.Open(t.Context(), sandbox.OpenSpec{Language: "python"})
 	if err != nil {
@@ -129,7 +129,7 @@ func TestImportMatrix(t *testing.T) {
 	l := limits(func(l *sandbox.Limits) { l.Memory = 1 << 30 })
 	for name, source := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := exec(t, lease(t, b, class(), l), l, source+"\nprint('worked')")
+			r := script(t, lease(t, b, class(), l), l, source+"\nprint('worked')")
 			if r.End != sandbox.EndOK || !strings.HasSuffix(r.stdout.String(), "worked\n") {
 				t.Errorf("end %s, stdout %q, stderr %q, fault %+v", r.End, r.stdout.String(), r.stderr.String(), r.fault)
 			}
@@ -146,7 +146,7 @@ func TestTightPreset(t *testing.T) {
 		l.Wall, l.CPUTime, l.Memory, l.MilliCPU, l.Processes, l.OpenFiles, l.Tmp = 10*time.Second, 10*time.Second, 256<<20, 500, 50, 100, 64<<20
 	})
 	t.Run("memory", func(t *testing.T) {
-		r := exec(t, lease(t, b, tight, l), l, "b=[]\nwhile True: b.append(bytearray(8<<20))")
+		r := script(t, lease(t, b, tight, l), l, "b=[]\nwhile True: b.append(bytearray(8<<20))")
 		if r.End != sandbox.EndOutOfMemory {
 			t.Fatalf("end %s", r.End)
 		}
@@ -155,14 +155,14 @@ func TestTightPreset(t *testing.T) {
 		}
 	})
 	t.Run("processor", func(t *testing.T) {
-		r := exec(t, lease(t, b, tight, l), l, "import time\nend=time.time()+2\nwhile time.time()<end: pass")
+		r := script(t, lease(t, b, tight, l), l, "import time\nend=time.time()+2\nwhile time.time()<end: pass")
 		share := r.Usage.CPU.Seconds() / r.Usage.Wall.Seconds()
 		if r.End != sandbox.EndOK || share > 0.6 {
 			t.Errorf("end %s, used %.2f of a processor", r.End, share)
 		}
 	})
 	t.Run("processes", func(t *testing.T) {
-		r := exec(t, lease(t, b, tight, l), l, `
+		r := script(t, lease(t, b, tight, l), l, `
 import os, time
 n = 1
 try:
@@ -176,13 +176,13 @@ raise SystemExit(1)`)
 		}
 	})
 	t.Run("files", func(t *testing.T) {
-		r := exec(t, lease(t, b, tight, l), l, "f=[]\ntry:\n    while True: f.append(open('/dev/null'))\nexcept OSError as e: print(e.errno, len(f) < 100)")
+		r := script(t, lease(t, b, tight, l), l, "f=[]\ntry:\n    while True: f.append(open('/dev/null'))\nexcept OSError as e: print(e.errno, len(f) < 100)")
 		if got := r.stdout.String(); got != "24 True\n" {
 			t.Errorf("got %q", got)
 		}
 	})
 	t.Run("tmp", func(t *testing.T) {
-		r := exec(t, lease(t, b, tight, l), l, `
+		r := script(t, lease(t, b, tight, l), l, `
 import os, subprocess
 for d in '/tmp', '/dev/shm':
     p = d + '/x.sh'
