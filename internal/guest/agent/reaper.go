@@ -17,17 +17,16 @@ type reaper struct {
 	waiting map[int]chan unix.WaitStatus
 }
 
-// newReaper also takes every signal, so that none ends this process: PID 1 is protected only from signals it has no
-// handler for, and the Go runtime handles many.
+// newReaper also ignores every other signal, so that none ends this process: PID 1 is protected only from signals it
+// has no handler for, and the Go runtime handles many. What it starts gets the usual ones back (package confine).
 func newReaper() *reaper {
 	r := &reaper{waiting: make(map[int]chan unix.WaitStatus)}
-	signals := make(chan os.Signal, 128)
-	signal.Notify(signals)
+	signal.Ignore()
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, unix.SIGCHLD)
 	go func() {
-		for s := range signals {
-			if s == unix.SIGCHLD {
-				r.reap()
-			}
+		for range children {
+			r.reap()
 		}
 	}()
 	return r

@@ -46,6 +46,7 @@ func Apply(spec *Spec) error {
 		name string
 		do   func(*Spec) error
 	}{
+		{"reset signals", resetSignals},
 		{"start session", startSession},
 		{"close descriptors", closeDescriptors},
 		{"enter folder", func(s *Spec) error { return unix.Chdir(s.Dir) }},
@@ -81,6 +82,26 @@ func joinCgroups(spec *Spec) error {
 		if err := unix.Close(fd); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// resetSignals undoes that the guest ignores signals, which a started program inherits.
+func resetSignals(*Spec) error {
+	const lastSignal = 64
+	var fallback struct { // struct sigaction of the kernel: handler, flags, restorer, mask
+		handler, flags, restorer uintptr
+		mask                     uint64
+	}
+	for signal := 1; signal <= lastSignal; signal++ {
+		// SIGKILL and SIGSTOP refuse: they have no disposition.
+		_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(signal), uintptr(unsafe.Pointer(&fallback)), 0,
+			unsafe.Sizeof(fallback.mask), 0, 0)
+	}
+	var none uint64
+	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&none)), 0,
+		unsafe.Sizeof(none), 0, 0); errno != 0 {
+		return errno
 	}
 	return nil
 }

@@ -33,7 +33,9 @@ func (c *Conn) Open(ctx context.Context, args []string, dir string, env map[stri
 	c.sessions[id] = s
 	c.mu.Unlock()
 	err := c.out.JSON(wire.KindOpen, id, wire.Open{Args: args, Dir: dir, Env: env})
-	if err == nil {
+	if err != nil {
+		err = c.goneBecause(err)
+	} else {
 		var reply wire.Reply
 		if reply, err = c.awaitReply(ctx, started); err == nil && reply.Ready == nil {
 			err = fmt.Errorf("%w: an interpreter without a greeting", wire.ErrProtocol)
