@@ -16,6 +16,7 @@ import (
 	"glovebox/internal/guest/confine"
 	"glovebox/internal/guest/fileserver"
 	"glovebox/internal/guest/keeper"
+	"glovebox/internal/guest/zygote"
 )
 
 // exitFailed is the exit code of a guest that could not do its work.
@@ -39,6 +40,8 @@ func run(args []string) error {
 		return keeper.Main()
 	case keeper.InitCommand:
 		return serveBox()
+	case keeper.ZygoteCommand:
+		return zygote.Main()
 	case confine.Command:
 		return confine.Main()
 	case fileserver.Command:
@@ -57,5 +60,7 @@ func serveBox() error {
 	if err := unix.SetNonblock(box.ChannelFD, true); err != nil {
 		return err
 	}
-	return agent.New(os.NewFile(box.ChannelFD, "channel"), cgroups).Serve()
+	served := agent.New(os.NewFile(box.ChannelFD, "channel"), cgroups)
+	go served.ServeLane(box.LaneFD)
+	return served.Serve()
 }

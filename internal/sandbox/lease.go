@@ -52,6 +52,20 @@ type Network string
 // NetworkNone is an empty network namespace: loopback only.
 const NetworkNone Network = "none"
 
+// Warmth says what a sandbox of a class holds before it is handed out.
+type Warmth string
+
+// The warmths. A warm sandbox holds an interpreter that has imported the data stack; it becomes the first session of
+// that language. WarmChart has drawn a chart too, which costs memory and saves the first chart's time.
+const (
+	WarmNone  Warmth = ""
+	WarmPlain Warmth = "plain"
+	WarmChart Warmth = "chart"
+)
+
+// WarmLanguage is the language of the interpreter in a warm sandbox.
+const WarmLanguage = "python"
+
 // Class is what is fixed when a sandbox is built; it is the pool's key. Filters never loosen afterwards.
 type Class struct {
 	// Image is the name or digest of the root file system.
@@ -60,6 +74,8 @@ type Class struct {
 	Profile Profile
 	// Network is what it can reach.
 	Network Network
+	// Warm is what it holds already. A backend without warm sandboxes refuses all but WarmNone.
+	Warm Warmth
 }
 
 // Lease is what may still be set when a ready sandbox is handed out.

@@ -65,12 +65,14 @@ func judge(p escapes.Probe, v verdict) string {
 	return ""
 }
 
-func run(ctx context.Context, b sandbox.Backend, id sandbox.ID, p escapes.Probe) (v verdict, err error) {
+func run(ctx context.Context, b sandbox.Backend, id sandbox.ID, warm sandbox.Warmth, p escapes.Probe) (v verdict, err error) {
 	wall := 30 * time.Second
 	if p.Expect == "timeout" {
 		wall = 3 * time.Second
 	}
-	box, err := b.Create(ctx, id, sandbox.Class{Image: "python", Profile: sandbox.ProfileStandard, Network: sandbox.NetworkNone})
+	box, err := b.Create(ctx, id, sandbox.Class{
+		Image: "python", Profile: sandbox.ProfileStandard, Network: sandbox.NetworkNone, Warm: warm,
+	})
 	if err != nil {
 		return v, err
 	}
@@ -110,8 +112,16 @@ func run(ctx context.Context, b sandbox.Backend, id sandbox.ID, p escapes.Probe)
 	return v, err
 }
 
-// TestNative: every probe ends as its header says, in a fresh box each, the persistence kind twice.
-func TestNative(t *testing.T) {
+// TestNativeProbes: every probe ends as its header says, in a fresh box each, the persistence kind twice; both in an
+// interpreter that was started in the box and in one that was forked into it.
+func TestNativeProbes(t *testing.T) {
+	for name, warm := range map[string]sandbox.Warmth{"started": sandbox.WarmNone, "forked": sandbox.WarmPlain} {
+		t.Run(name, func(t *testing.T) { probeAll(t, warm) })
+	}
+}
+
+func probeAll(t *testing.T, warm sandbox.Warmth) {
+	t.Helper()
 	probes, err := escapes.Load(attacks)
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +144,7 @@ func TestNative(t *testing.T) {
 			}
 			total[p.Kind]++
 			for n := range times {
-				v, err := run(t.Context(), b, sandbox.ID(fmt.Sprintf("probe%dx%d", i, n)), p)
+				v, err := run(t.Context(), b, sandbox.ID(fmt.Sprintf("probe%dx%d", i, n)), warm, p)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -4,7 +4,6 @@ package native
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +18,9 @@ import (
 	"glovebox/internal/cgroup"
 	"glovebox/internal/guest/box"
 	"glovebox/internal/guest/keeper"
+	"glovebox/internal/guest/layout"
 	"glovebox/internal/guest/link"
+	"glovebox/internal/guest/packet"
 	"glovebox/internal/sandbox"
 )
 
@@ -52,10 +53,11 @@ type Box struct {
 
 	// handles guards the descriptors against a close during their use.
 	handles             sync.RWMutex
-	pidfd               *os.File
+	pidfd, lane         *os.File
 	workspace, tmp, shm *os.File
 
 	mu      sync.Mutex
+	warm    *link.Session // the interpreter that waits for the first Open
 	leased  bool
 	stopped bool
 	lease   sandbox.Lease
@@ -95,6 +97,11 @@ func (b *Backend) build(ctx context.Context, id sandbox.ID, class sandbox.Class)
 	}
 	if err := made.start(ctx, kept, rootfs, class); err != nil {
 		return nil, err
+	}
+	if class.Warm != sandbox.WarmNone {
+		if err := b.warmUp(ctx, made, kept, rootfs, class.Warm); err != nil {
+			return nil, err
+		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,7 +161,8 @@ func (x *Box) start(ctx context.Context, kept *keeperProcess, rootfs string, cla
 		return err
 	}
 	defer s.close()
-	if x.pidfd, x.ended, err = kept.start(ctx, x.id, x.slot, s.forGuest()); err != nil {
+	request := keeper.Request{Op: keeper.OpBox, ID: string(x.id), Slot: x.slot}
+	if x.pidfd, x.ended, err = kept.start(ctx, request, s.forGuest()); err != nil {
 		return err
 	}
 	s.closeGuestSide()
@@ -163,11 +171,12 @@ func (x *Box) start(ctx context.Context, kept *keeperProcess, rootfs string, cla
 		TmpNoExec:    class.Profile == sandbox.ProfileTight,
 		GuestCgroups: len(s.guestProcs), UserCgroups: len(s.userProcs),
 	}
-	handles, err := setUp(s.setup, spec)
+	handles, err := setUp(s.lane, spec)
 	if err != nil {
 		return err
 	}
 	x.workspace, x.tmp, x.shm = handles[0], handles[1], handles[2]
+	x.lane, s.lane = s.lane, nil
 	channel, err := net.FileConn(s.channel)
 	if err != nil {
 		return err
@@ -178,10 +187,10 @@ func (x *Box) start(ctx context.Context, kept *keeperProcess, rootfs string, cla
 
 // startFiles are the descriptors a box is started with, and our ends of its sockets.
 type startFiles struct {
-	channel, setup           *os.File
-	guestChannel, guestSetup *os.File
-	root, data               *os.File
-	guestProcs, userProcs    []*os.File
+	channel, lane           *os.File
+	guestChannel, guestLane *os.File
+	root, data              *os.File
+	guestProcs, userProcs   []*os.File
 }
 
 func (x *Box) openStartFiles(rootfs string) (_ *startFiles, err error) {
@@ -194,7 +203,7 @@ func (x *Box) openStartFiles(rootfs string) (_ *startFiles, err error) {
 	if s.channel, s.guestChannel, err = socketPair(unix.SOCK_STREAM); err != nil {
 		return nil, err
 	}
-	if s.setup, s.guestSetup, err = socketPair(unix.SOCK_STREAM); err != nil {
+	if s.lane, s.guestLane, err = socketPair(unix.SOCK_SEQPACKET); err != nil {
 		return nil, err
 	}
 	if s.root, err = detachedTree(rootfs, 0); err != nil {
@@ -213,7 +222,7 @@ func (x *Box) openStartFiles(rootfs string) (_ *startFiles, err error) {
 
 // forGuest lists the descriptors in the order of package box: channel, setup, root, data, control groups.
 func (s *startFiles) forGuest() []*os.File {
-	files := []*os.File{s.guestChannel, s.guestSetup, s.root, s.data}
+	files := []*os.File{s.guestChannel, s.guestLane, s.root, s.data}
 	return append(append(files, s.guestProcs...), s.userProcs...)
 }
 
@@ -225,7 +234,7 @@ func (s *startFiles) closeGuestSide() {
 }
 
 func (s *startFiles) close() {
-	for _, file := range append(s.forGuest(), s.channel, s.setup) {
+	for _, file := range append(s.forGuest(), s.channel, s.lane) {
 		_ = file.Close() // nil is an error and no harm
 	}
 }
@@ -239,20 +248,16 @@ func socketPair(kind int) (ours, theirs *os.File, err error) {
 }
 
 // setUp sends the description and receives the writable folders. No user code has run yet: the answer is the guest's.
-func setUp(setup *os.File, spec box.Spec) ([]*os.File, error) {
+func setUp(lane *os.File, spec box.Spec) ([]*os.File, error) {
 	timeout := unix.NsecToTimeval(int64(setupTimeout))
-	if err := unix.SetsockoptTimeval(int(setup.Fd()), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
+	if err := unix.SetsockoptTimeval(int(lane.Fd()), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
 		return nil, err
 	}
-	packet, err := json.Marshal(spec)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := setup.Write(packet); err != nil {
+	if err := packet.Send(int(lane.Fd()), spec); err != nil {
 		return nil, fmt.Errorf("describe the box to its guest: %w", err)
 	}
 	var answer box.Setup
-	files, more, err := keeper.Receive(int(setup.Fd()), &answer)
+	files, more, err := packet.Receive(int(lane.Fd()), &answer)
 	switch {
 	case err != nil:
 		err = fmt.Errorf("wait for the box: %w", err)
@@ -332,6 +337,6 @@ func (x *Box) bringIn(file sandbox.InputFile) error {
 		return err
 	}
 	return asUser(x.uid, func() error {
-		return unix.Symlinkat(box.Data+"/"+file.Name, int(x.workspace.Fd()), file.Name)
+		return unix.Symlinkat(layout.Data+"/"+file.Name, int(x.workspace.Fd()), file.Name)
 	})
 }

@@ -13,3 +13,17 @@ func KillKeeper(b *Backend) error {
 	}
 	return b.keeper.process.Kill()
 }
+
+// KillZygotes kills every zygote and waits until it is gone.
+func KillZygotes(b *Backend) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.zygotes) == 0 {
+		return errors.New("no zygote runs")
+	}
+	for _, z := range b.zygotes {
+		z.kill()
+		<-z.gone
+	}
+	return nil
+}

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"glovebox/internal/guest/keeper"
-	"glovebox/internal/sandbox"
+	"glovebox/internal/guest/packet"
 )
 
 // keeperProcess is the daemon's end of a running keeper.
@@ -23,8 +23,9 @@ type keeperProcess struct {
 	gone    chan struct{} // closes when the keeper, and every box with it, is gone
 
 	mu      sync.Mutex
-	waiting map[sandbox.ID]chan startReport
-	ended   map[sandbox.ID]chan struct{}
+	waiting map[string]chan startReport
+	ended   map[string]chan struct{}
+	orphans orphans
 }
 
 type startReport struct {
@@ -60,7 +61,7 @@ func startKeeper(guest *os.File, uids *uidRange) (*keeperProcess, error) {
 	}
 	k := &keeperProcess{
 		process: process, control: ours, gone: make(chan struct{}),
-		waiting: make(map[sandbox.ID]chan startReport), ended: make(map[sandbox.ID]chan struct{}),
+		waiting: make(map[string]chan startReport), ended: make(map[string]chan struct{}),
 	}
 	go k.read()
 	return k, nil
@@ -83,12 +84,13 @@ func spawnGuest(guest *os.File, role string, files []*os.File, sys *syscall.SysP
 	})
 }
 
-// start asks for the first process of a box. ended closes when that process, and so the whole box, is gone.
-func (k *keeperProcess) start(ctx context.Context, id sandbox.ID, slot int, files []*os.File) (pidfd *os.File, ended <-chan struct{}, err error) {
+// start asks for a process. ended closes when it is gone, and with the first process of a box the whole box.
+func (k *keeperProcess) start(ctx context.Context, request keeper.Request, files []*os.File) (pidfd *os.File, ended <-chan struct{}, err error) {
+	id := request.ID
 	answer, end := make(chan startReport, 1), make(chan struct{})
 	k.mu.Lock()
 	k.waiting[id], k.ended[id] = answer, end
-	err = keeper.Send(int(k.control.Fd()), keeper.Request{ID: string(id), Slot: slot}, files...)
+	err = packet.Send(int(k.control.Fd()), request, files...)
 	k.mu.Unlock()
 	if err != nil {
 		k.mu.Lock()
@@ -122,7 +124,7 @@ func (k *keeperProcess) start(ctx context.Context, id sandbox.ID, slot int, file
 func (k *keeperProcess) read() {
 	for {
 		var report keeper.Report
-		files, more, err := keeper.Receive(int(k.control.Fd()), &report)
+		files, more, err := packet.Receive(int(k.control.Fd()), &report)
 		if err != nil || !more {
 			break
 		}
@@ -142,7 +144,11 @@ func (k *keeperProcess) read() {
 func (k *keeperProcess) take(report keeper.Report, files []*os.File) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	id := sandbox.ID(report.ID)
+	if report.Orphan != 0 {
+		k.orphans.ended(report.Orphan, report.Status)
+		return
+	}
+	id := report.ID
 	if report.Ended {
 		if end := k.ended[id]; end != nil {
 			close(end)

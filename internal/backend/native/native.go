@@ -32,6 +32,8 @@ type Config struct {
 	Rootfs func(image string) (string, error)
 	// Language finds an interpreter; nil is the built-in table.
 	Language func(name string) (args []string, found bool)
+	// Zygote starts a zygote of the image; nil is the built-in one, for Python.
+	Zygote []string
 	// Log gets what operators should know; nothing in it comes from user code.
 	Log *slog.Logger
 }
@@ -47,18 +49,23 @@ type Backend struct {
 	capabilities sandbox.Capabilities
 	probeErr     error
 
-	mu      sync.Mutex // guards what follows
-	boxes   map[sandbox.ID]*Box
-	slots   slots
-	keeper  *keeperProcess
-	closed  bool
-	pending map[sandbox.ID]chan struct{} // creations under way
+	mu          sync.Mutex // guards what follows
+	boxes       map[sandbox.ID]*Box
+	slots       slots
+	keeper      *keeperProcess
+	zygotes     map[string]*zygoteProcess // by root folder
+	zygoteCount int
+	closed      bool
+	pending     map[sandbox.ID]chan struct{} // creations under way
 }
 
 // New prepares the backend: it takes a range of uids and unpacks the guest. It starts nothing.
 func New(config Config) (*Backend, error) {
 	if config.Rootfs == nil || config.StateDir == "" || config.RuntimeDir == "" || config.Log == nil {
 		return nil, errors.New("native: state folder, runtime folder, images and log are required")
+	}
+	if config.Zygote == nil {
+		config.Zygote = interpreter.Zygote()
 	}
 	if config.Language == nil {
 		config.Language = builtinLanguage
@@ -73,7 +80,7 @@ func New(config Config) (*Backend, error) {
 	}
 	return &Backend{
 		config: config, cgroups: cgroups, guest: guest,
-		boxes: make(map[sandbox.ID]*Box), pending: make(map[sandbox.ID]chan struct{}),
+		zygotes: make(map[string]*zygoteProcess), boxes: make(map[sandbox.ID]*Box), pending: make(map[sandbox.ID]chan struct{}),
 	}, nil
 }
 
@@ -95,6 +102,9 @@ func (b *Backend) Create(ctx context.Context, id sandbox.ID, class sandbox.Class
 	}
 	if class.Profile != sandbox.ProfileStandard && class.Profile != sandbox.ProfileTight {
 		return nil, &sandbox.UnsupportedError{Backend: Name, Feature: fmt.Sprintf("profile %q", class.Profile)}
+	}
+	if class.Warm != sandbox.WarmNone && class.Warm != sandbox.WarmPlain && class.Warm != sandbox.WarmChart {
+		return nil, &sandbox.UnsupportedError{Backend: Name, Feature: fmt.Sprintf("warmth %q", class.Warm)}
 	}
 	if err := b.available(ctx); err != nil {
 		return nil, err
@@ -202,7 +212,7 @@ func (b *Backend) Leftovers(context.Context) iter.Seq2[sandbox.Handle, error] {
 		}
 		for _, name := range names {
 			if held, err := rangeHeld(b.config.RuntimeDir, name); held || err != nil {
-				continue
+				continue // alive, or not ours
 			}
 			for handle, err := range b.leftoversOf(name) {
 				if !yield(handle, err) {
@@ -251,7 +261,7 @@ func (b *Backend) Reclaim(_ context.Context, handle sandbox.Handle) error {
 }
 
 func (b *Backend) reclaim(handle sandbox.Handle) error {
-	if !handle.ID.Valid() || !validRange(handle.Owner) {
+	if !handle.ID.Valid() || !validRange(b.config.RuntimeDir, handle.Owner) {
 		return fmt.Errorf("native: %q of %q is not a sandbox of ours", handle.ID, handle.Owner)
 	}
 	group := b.cgroups.Open(filepath.Join(handle.Owner, string(handle.ID)))
@@ -273,8 +283,8 @@ func (b *Backend) Close() error {
 	for _, box := range b.boxes {
 		boxes = append(boxes, box)
 	}
-	kept, lease := b.keeper, b.lease
-	b.keeper, b.lease = nil, nil
+	kept, lease, zygotes := b.keeper, b.lease, b.zygotes
+	b.keeper, b.lease, b.zygotes = nil, nil, nil
 	b.mu.Unlock()
 	var errs []error
 	for _, box := range boxes {
@@ -282,6 +292,9 @@ func (b *Backend) Close() error {
 	}
 	if kept != nil {
 		errs = append(errs, kept.close())
+	}
+	for _, zygote := range zygotes {
+		errs = append(errs, zygote.release())
 	}
 	if lease != nil {
 		errs = append(errs, b.cgroups.Open(lease.name()).Remove(),

@@ -66,6 +66,6 @@ func TestConformance(t *testing.T) {
 	sandboxtest.Run(t, sandboxtest.Suite{
 		New:      func(t *testing.T) sandbox.Backend { t.Helper(); return newBackend(t) },
 		Class:    class(),
-		Features: sandboxtest.Features{Processes: true},
+		Features: sandboxtest.Features{Processes: true, Warm: true},
 	})
 }

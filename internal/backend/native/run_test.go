@@ -117,7 +117,7 @@ func TestImportMatrix(t *testing.T) {
 		"shared memory":   "from multiprocessing import shared_memory as s; m = s.SharedMemory(create=True, size=100); m.close(); m.unlink()",
 		"zoneinfo":        "import datetime, zoneinfo\nassert datetime.datetime(2026,7,1,tzinfo=zoneinfo.ZoneInfo('Europe/Paris')).utcoffset().seconds == 7200",
 		"random":          "import secrets, uuid, random; secrets.token_hex(); uuid.uuid4(); random.random()",
-		"processor count": "import os; assert os.cpu_count() == 1 or os.process_cpu_count() >= 1",
+		"processor count": "import os; assert os.cpu_count() == os.process_cpu_count() == 1",
 		"plotly":          "import plotly.express as px; px.bar(x=[1], y=[2])",
 		"altair":          "import altair as a, pandas as pd; a.Chart(pd.DataFrame({'a':[1]})).mark_bar().encode(x='a').to_dict()",
 		"sympy":           "import sympy as s; x=s.Symbol('x'); assert s.integrate(x, x) == x**2/2",

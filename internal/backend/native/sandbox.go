@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"glovebox/internal/cgroup"
-	"glovebox/internal/guest/box"
+	"glovebox/internal/guest/layout"
+	"glovebox/internal/guest/link"
 	"glovebox/internal/sandbox"
 )
 
@@ -21,8 +22,8 @@ import (
 func (x *Box) environment(extra ...map[string]string) map[string]string {
 	threads := strconv.FormatInt(max(1, (x.lease.Limits.MilliCPU+999)/1000), 10)
 	env := map[string]string{
-		"HOME": box.Workspace, "USER": "user", "LOGNAME": "user", "SHELL": "/bin/bash",
-		"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "TZ": "UTC", "TMPDIR": box.Tmp, "TERM": "dumb",
+		"HOME": layout.Workspace, "USER": "user", "LOGNAME": "user", "SHELL": "/bin/bash",
+		"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "TZ": "UTC", "TMPDIR": layout.Tmp, "TERM": "dumb",
 		// Numeric libraries start a thread for each processor they see; they see the host's.
 		"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "MKL_NUM_THREADS": threads,
 		"NUMEXPR_NUM_THREADS": threads, "POLARS_MAX_THREADS": threads, "PYTHON_CPU_COUNT": threads,
@@ -50,7 +51,7 @@ func (x *Box) ready() error {
 
 func workingDir(dir string) string {
 	if dir == "" {
-		return box.Workspace
+		return layout.Workspace
 	}
 	return dir
 }
@@ -64,11 +65,29 @@ func (x *Box) Open(ctx context.Context, spec sandbox.OpenSpec) (sandbox.Session,
 	if !found {
 		return nil, &sandbox.UnsupportedError{Backend: Name, Feature: fmt.Sprintf("language %q", spec.Language)}
 	}
+	if warm := x.takeWarm(spec.Language); warm != nil {
+		if err := warm.Prepare(ctx, workingDir(spec.Dir), x.environment(spec.Env)); err != nil {
+			return nil, err
+		}
+		return warm, nil
+	}
 	session, err := x.conn.Open(ctx, args, workingDir(spec.Dir), x.environment(spec.Env))
 	if err != nil {
 		return nil, err
 	}
 	return session, nil
+}
+
+// takeWarm returns the waiting interpreter, once.
+func (x *Box) takeWarm(language string) *link.Session {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	warm := x.warm
+	if warm == nil || language != sandbox.WarmLanguage {
+		return nil
+	}
+	x.warm = nil
+	return warm
 }
 
 // Start starts a program.
@@ -198,7 +217,7 @@ func (x *Box) Destroy(ctx context.Context) error {
 func (x *Box) closeHandles() {
 	x.handles.Lock()
 	defer x.handles.Unlock()
-	for _, file := range []**os.File{&x.workspace, &x.tmp, &x.shm, &x.pidfd} {
+	for _, file := range []**os.File{&x.workspace, &x.tmp, &x.shm, &x.pidfd, &x.lane} {
 		_ = (*file).Close() // nil is an error and no harm
 		*file = nil
 	}

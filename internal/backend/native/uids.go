@@ -5,10 +5,9 @@ package native
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -26,10 +25,11 @@ const (
 // control groups and folders, so that what stands under an unlocked name was left by a dead one.
 type uidRange struct {
 	number int
+	label  string
 	lock   *os.File
 }
 
-func (r *uidRange) name() string { return "r" + strconv.Itoa(r.number) }
+func (r *uidRange) name() string { return r.label }
 
 // first is the host uid that the keeper's user namespace calls 0.
 func (r *uidRange) first() int { return firstUID + r.number*keeper.RangeSize }
@@ -41,12 +41,13 @@ func takeRange(dir string) (*uidRange, error) {
 		return nil, fmt.Errorf("make the runtime folder: %w", err)
 	}
 	for number := range maxRanges {
-		lock, err := lockRange(dir, "r"+strconv.Itoa(number))
+		label := rangeName(dir, number)
+		lock, err := lockRange(dir, label)
 		if err != nil {
 			return nil, err
 		}
 		if lock != nil {
-			return &uidRange{number: number, lock: lock}, nil
+			return &uidRange{number: number, label: label, lock: lock}, nil
 		}
 	}
 	return nil, fmt.Errorf("all %d uid ranges in %s are in use by other daemons", maxRanges, dir)
@@ -68,10 +69,18 @@ func lockRange(dir, name string) (*os.File, error) {
 	return nil, errors.Join(fmt.Errorf("lock a uid range: %w", err), file.Close())
 }
 
+// rangeName names a range: r0, r1 ... with a mark of the folder its lock is in. Control groups are the host's, locks a
+// folder's: without the mark, daemons with other folders would take each other's living sandboxes for leftovers.
+func rangeName(dir string, number int) string {
+	mark := fnv.New32a()
+	_, _ = mark.Write([]byte(filepath.Clean(dir))) // never fails
+	return fmt.Sprintf("r%dx%08x", number, mark.Sum32())
+}
+
 // rangeHeld reports whether a daemon that lives holds the range of this name.
 func rangeHeld(dir, name string) (bool, error) {
-	if !validRange(name) {
-		return false, fmt.Errorf("%q does not name a uid range", name)
+	if !validRange(dir, name) {
+		return false, fmt.Errorf("%q does not name a uid range of %s", name, dir)
 	}
 	lock, err := lockRange(dir, name)
 	if err != nil {
@@ -83,10 +92,13 @@ func rangeHeld(dir, name string) (bool, error) {
 	return false, lock.Close()
 }
 
-func validRange(name string) bool {
-	number, found := strings.CutPrefix(name, "r")
-	n, err := strconv.Atoi(number)
-	return found && err == nil && n >= 0 && n < maxRanges
+func validRange(dir, name string) bool {
+	for number := range maxRanges {
+		if rangeName(dir, number) == name {
+			return true
+		}
+	}
+	return false
 }
 
 // slots are the blocks of uids within the range, one a living box.

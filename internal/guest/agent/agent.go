@@ -13,11 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"glovebox/internal/guest/confine"
+	"glovebox/internal/guest/packet"
+	"glovebox/internal/guest/reaper"
 	"glovebox/internal/guest/wire"
 )
 
 // MaxChildren bounds the sessions and processes of one sandbox that are alive at once.
 const MaxChildren = 64
+
+// adoptedFiles are channel, standard output and standard error.
+const adoptedFiles = 3
 
 var (
 	errGone    = errors.New("it has ended")
@@ -29,7 +34,7 @@ var (
 type Agent struct {
 	out     *wire.Writer
 	in      *wire.Reader
-	reaper  *reaper
+	reaper  *reaper.Reaper
 	cgroups []int
 
 	// template is set by the daemon's Hello, before anything is started, and not changed afterwards.
@@ -38,6 +43,7 @@ type Agent struct {
 
 	mu       sync.Mutex
 	children map[uint32]*session
+	early    map[uint32]unix.WaitStatus // of adopted interpreters that are not here yet
 
 	files fileServer
 }
@@ -46,11 +52,34 @@ type Agent struct {
 // joins.
 func New(channel io.ReadWriter, cgroups []int) *Agent {
 	a := &Agent{
-		out: wire.NewWriter(channel), in: wire.NewReader(bufio.NewReader(channel)), reaper: newReaper(),
-		cgroups: cgroups, children: make(map[uint32]*session),
+		out: wire.NewWriter(channel), in: wire.NewReader(bufio.NewReader(channel)), reaper: reaper.New(nil),
+		cgroups: cgroups, children: make(map[uint32]*session), early: make(map[uint32]unix.WaitStatus),
 	}
 	a.files.agent = a
 	return a
+}
+
+// ServeLane takes over forked interpreters until the lane ends, which it does with the channel.
+func (a *Agent) ServeLane(lane int) {
+	for {
+		var request wire.Adopt
+		files, more, err := packet.Receive(lane, &request)
+		if err != nil || !more {
+			return
+		}
+		if len(files) != adoptedFiles {
+			a.reply(request.ID, fmt.Errorf("a forked interpreter came with %d descriptors in place of %d", len(files), adoptedFiles))
+			continue
+		}
+		go func() {
+			_, ready, err := a.adopt(request.ID, files)
+			if err != nil {
+				a.reply(request.ID, err)
+				return
+			}
+			a.send(wire.KindReply, request.ID, wire.Reply{PID: ready.PID, Ready: &ready})
+		}()
+	}
 }
 
 // Serve says hello and carries out requests until the channel ends.
@@ -74,7 +103,7 @@ func (a *Agent) Serve() error {
 
 // handle never waits for a child; an error ends the sandbox.
 func (a *Agent) handle(m wire.Message) error {
-	if !a.leased && m.Kind != wire.KindHello && m.Kind != wire.KindPing {
+	if !a.leased && m.Kind != wire.KindHello && m.Kind != wire.KindPing && m.Kind != wire.KindExited {
 		return fmt.Errorf("%w: %s before hello", wire.ErrProtocol, m.Kind)
 	}
 	switch m.Kind {
@@ -95,6 +124,8 @@ func (a *Agent) handle(m wire.Message) error {
 		return decoded(m, func(t wire.Target) { a.reply(m.ID, a.signal(t.ID, unix.SIGKILL)) })
 	case wire.KindSignal:
 		return decoded(m, func(s wire.Signal) { a.reply(m.ID, a.signal(s.ID, unix.Signal(s.Signal))) })
+	case wire.KindExited:
+		return decoded(m, a.exited)
 	case wire.KindStdin:
 		a.stdin(m.ID, m.Payload)
 		return nil
@@ -126,7 +157,7 @@ func (a *Agent) lease(m wire.Message) error {
 		return fmt.Errorf("%w: a sandbox is leased once, with limits", wire.ErrProtocol)
 	}
 	l := hello.Limits
-	a.template = template(confine.Limits{
+	a.template = confine.Template(confine.Limits{
 		OpenFiles: l.OpenFiles, Processes: l.Processes, FileSize: l.FileSize, CPUTime: l.CPUTime,
 	}, len(a.cgroups))
 	a.leased = true
@@ -135,6 +166,10 @@ func (a *Agent) lease(m wire.Message) error {
 }
 
 func (a *Agent) handleOpen(id uint32, request wire.Open) {
+	if request.Adopted != 0 {
+		a.handleOpenAdopted(id, request)
+		return
+	}
 	if err := a.room(); err != nil {
 		a.reply(id, err)
 		return
@@ -146,6 +181,21 @@ func (a *Agent) handleOpen(id uint32, request wire.Open) {
 	}
 	a.remember(s)
 	a.send(wire.KindReply, id, wire.Reply{PID: s.child.pid, Ready: &ready})
+}
+
+// handleOpenAdopted gives a waiting interpreter what a started one gets by its environment and confinement.
+func (a *Agent) handleOpenAdopted(id uint32, request wire.Open) {
+	s := a.child(request.Adopted)
+	if s == nil {
+		a.reply(id, errGone)
+		return
+	}
+	p := wire.Prepare{Env: request.Env, Dir: request.Dir}
+	for _, limit := range a.template.Rlimits {
+		p.Rlimits = append(p.Rlimits, [2]uint64{uint64(limit.Resource), limit.Value}) //nolint:gosec // small numbers
+	}
+	s.prepare(p)
+	a.reply(id, nil)
 }
 
 func (a *Agent) handleStart(id uint32, request wire.Start) {
@@ -170,6 +220,20 @@ func (a *Agent) handleExec(id uint32, request wire.Exec) {
 	}
 	if err := s.exec(id, request.Cell); err != nil {
 		a.reply(id, err)
+	}
+}
+
+// exited delivers the status of an adopted interpreter. The lane is another socket: the interpreter itself may come
+// later than the news of its end.
+func (a *Agent) exited(e wire.Exited) {
+	a.mu.Lock()
+	s := a.children[e.ID]
+	if s == nil && len(a.early) < MaxChildren {
+		a.early[e.ID] = unix.WaitStatus(e.Status)
+	}
+	a.mu.Unlock()
+	if s != nil {
+		s.exited(unix.WaitStatus(e.Status))
 	}
 }
 
@@ -224,6 +288,10 @@ func (a *Agent) remember(s *session) {
 	defer s.mu.Unlock()
 	if !s.gone {
 		a.children[s.id] = s
+	}
+	if status, known := a.early[s.id]; known {
+		delete(a.early, s.id)
+		s.exited(status)
 	}
 }
 

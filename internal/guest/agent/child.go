@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"glovebox/internal/guest/box"
 	"glovebox/internal/guest/confine"
 )
 
@@ -50,7 +49,7 @@ func (a *Agent) start(p program) (*child, error) {
 	for _, fd := range a.cgroups {
 		files = append(files, uintptr(fd))
 	}
-	pid, status, err := a.reaper.start(func() (int, error) {
+	pid, status, err := a.reaper.Start(func() (int, error) {
 		return syscall.ForkExec("/proc/self/exe", []string{"guest", confine.Command}, &syscall.ProcAttr{Files: files, Env: []string{}})
 	})
 	if err != nil {
@@ -92,26 +91,6 @@ func (a *Agent) confine(socket *os.File, p program) error {
 		return fmt.Errorf("start %s: %s", p.args[0], reason)
 	}
 	return nil
-}
-
-// template is the part of the confinement that all programs of this box share.
-func template(limits confine.Limits, cgroups int) confine.Spec {
-	const readExecute = confine.AccessRead | confine.AccessExecute
-	const all = readExecute | confine.AccessWrite
-	return confine.Spec{
-		UID: box.UserUID, GID: box.UserUID,
-		Rlimits: confine.Rlimits(limits),
-		Filter:  confine.CompileFilter(),
-		Cgroups: cgroups,
-		Paths: []confine.PathRule{
-			{Path: "/", Access: readExecute},
-			{Path: box.Workspace, Access: all},
-			{Path: box.Tmp, Access: all},
-			{Path: "/dev", Access: confine.AccessRead | confine.AccessWrite},
-			{Path: box.Shm, Access: all},
-			{Path: "/proc", Access: confine.AccessRead | confine.AccessWrite},
-		},
-	}
 }
 
 // ends are both sides of a child's descriptors.

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"glovebox/internal/guest/box"
 	"glovebox/internal/guest/fileserver"
+	"glovebox/internal/guest/layout"
 	"glovebox/internal/guest/wire"
 )
 
@@ -57,7 +57,7 @@ func (f *fileServer) forward(m wire.Message) {
 
 func (f *fileServer) startLocked() error {
 	c, err := f.agent.start(program{
-		args: []string{"/proc/self/exe", fileserver.Command}, dir: box.Workspace, channel: true,
+		args: []string{"/proc/self/exe", fileserver.Command}, dir: layout.Workspace, channel: true,
 	})
 	if err != nil {
 		return err

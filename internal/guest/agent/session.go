@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -28,7 +29,9 @@ type session struct {
 	out   *wire.Writer // to the interpreter
 	pumps []*pump
 	input *input // nil without standard input
-	ready chan wire.Ready
+	// adopted is where the status of an interpreter arrives that is no child of ours; nil for one that is.
+	adopted chan<- unix.WaitStatus
+	ready   chan wire.Ready
 
 	mu     sync.Mutex
 	cell   uint32 // the running cell, 0 when idle
@@ -54,6 +57,65 @@ func (a *Agent) open(id uint32, request wire.Open) (*session, wire.Ready, error)
 		return s, ready, nil
 	case <-ended:
 		return nil, wire.Ready{}, fmt.Errorf("the interpreter %s ended before it was ready: %s", request.Args[0], s.brokenReason())
+	}
+}
+
+// adopt takes over an interpreter that a zygote forked into this box. Its end is told by the daemon (exited).
+func (a *Agent) adopt(id uint32, files []*os.File) (*session, wire.Ready, error) {
+	status := make(chan unix.WaitStatus, 1)
+	for i, file := range files {
+		var err error
+		if files[i], err = nonBlocking(file); err != nil {
+			return nil, wire.Ready{}, err
+		}
+	}
+	c := &child{status: status, channel: files[0], stdout: files[1], stderr: files[2]}
+	s := &session{id: id, agent: a, child: c, out: wire.NewWriter(c.channel), ready: make(chan wire.Ready, 1), adopted: status}
+	// Known before it is ready: it may end before that, and then the daemon says so.
+	a.remember(s)
+	ended, err := s.serve()
+	if err != nil {
+		return nil, wire.Ready{}, err
+	}
+	select {
+	case ready := <-s.ready:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if ready.PID <= 1 {
+			return nil, wire.Ready{}, fmt.Errorf("%w: a forked interpreter of pid %d", wire.ErrProtocol, ready.PID)
+		}
+		c.pid = ready.PID
+		return s, ready, nil
+	case <-ended:
+		return nil, wire.Ready{}, fmt.Errorf("the forked interpreter ended before it was ready: %s", s.brokenReason())
+	}
+}
+
+// nonBlocking returns the same open file in a form that can be waited on and given up.
+func nonBlocking(file *os.File) (*os.File, error) {
+	defer file.Close() //nolint:errcheck // replaced
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), file.Name()), nil //nolint:gosec // a descriptor
+}
+
+// exited delivers the status of an adopted interpreter.
+func (s *session) exited(status unix.WaitStatus) {
+	select {
+	case s.adopted <- status:
+	default: // told already, or a child of our own
+	}
+}
+
+// prepare makes an adopted interpreter ready for its first cell. Nobody waits for it: the cell stands behind it.
+func (s *session) prepare(p wire.Prepare) {
+	if err := s.out.JSON(wire.KindPrepare, 0, p); err != nil {
+		s.breakOff("it does not take its preparation: " + err.Error())
 	}
 }
 
@@ -270,7 +332,7 @@ func (s *session) brokenReason() string {
 func (s *session) signal(signal unix.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.gone {
+	if !s.gone && s.child.pid > 1 {
 		_ = unix.Kill(-s.child.pid, signal) // gone already is fine
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"glovebox/internal/guest/layout"
 )
 
 // stage is where the root is put together; every Linux has it, and the mount is private to the box.
@@ -108,13 +110,13 @@ func mountFolders(spec Spec) error {
 	if spec.TmpNoExec {
 		noExec = unix.MS_NOEXEC
 	}
-	owner := ",uid=" + strconv.Itoa(UserUID) + ",gid=" + strconv.Itoa(UserUID)
+	owner := ",uid=" + strconv.Itoa(layout.UserUID) + ",gid=" + strconv.Itoa(layout.UserUID)
 	mounts := []struct {
 		path, options string
 		flags         uintptr
 	}{
-		{"." + Workspace, sizes(spec.Disk, spec.Inodes) + ",mode=0755" + owner, 0},
-		{"." + Tmp, sizes(spec.Tmp, tmpInodes) + ",mode=1777", noExec},
+		{"." + layout.Workspace, sizes(spec.Disk, spec.Inodes) + ",mode=0755" + owner, 0},
+		{"." + layout.Tmp, sizes(spec.Tmp, tmpInodes) + ",mode=1777", noExec},
 		{"./run", sizes(runSize, devInodes) + ",mode=0755", unix.MS_NOEXEC},
 	}
 	for _, m := range mounts {
@@ -122,7 +124,7 @@ func mountFolders(spec Spec) error {
 			return err
 		}
 	}
-	return moveMount(DataFD, "."+Data)
+	return moveMount(DataFD, "."+layout.Data)
 }
 
 func mountDev(spec Spec) error {
@@ -187,7 +189,7 @@ func enterRoot(Spec) error {
 
 func openHandles() (Handles, error) {
 	var files [3]*os.File
-	for i, path := range []string{Workspace, Tmp, Shm} {
+	for i, path := range []string{layout.Workspace, layout.Tmp, layout.Shm} {
 		file, err := os.Open(path)
 		if err != nil {
 			return Handles{}, errors.Join(err, closeAll(files[:i]))

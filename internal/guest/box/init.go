@@ -3,19 +3,17 @@
 package box
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"glovebox/internal/guest/packet"
 )
 
-// maxSpec bounds the bytes of a Spec on SetupFD.
-const maxSpec = 4096
-
-// Setup is what the first process of a box answers on SetupFD, with the writable folders beside it when Error is empty.
+// Setup is what the first process of a box answers on its lane, with the writable folders beside it when Error is empty.
 type Setup struct {
 	Error string `json:"error,omitempty"`
 }
@@ -23,33 +21,27 @@ type Setup struct {
 // Init builds the box, hands its writable folders to the daemon and gives up what the guest does not need. It returns
 // the descriptors of the user's cgroup.procs files.
 func Init() ([]int, error) {
-	setup := os.NewFile(SetupFD, "setup")
-	defer setup.Close() //nolint:errcheck // nothing to lose
-	cgroups, handles, err := initBox(setup)
+	cgroups, handles, err := initBox()
 	answer := Setup{}
 	if err != nil {
 		answer.Error = err.Error()
 	}
-	packet, marshalErr := json.Marshal(answer)
-	if marshalErr != nil {
-		return nil, marshalErr
-	}
-	var fds []int
+	var files []*os.File
 	for _, file := range handles.Files() {
 		if file != nil {
-			fds = append(fds, int(file.Fd())) //nolint:gosec // a descriptor
+			files = append(files, file)
 		}
 	}
-	if sendErr := unix.Sendmsg(SetupFD, packet, unix.UnixRights(fds...), nil, unix.MSG_NOSIGNAL); sendErr != nil {
+	if sendErr := packet.Send(LaneFD, answer, files...); sendErr != nil {
 		err = errors.Join(err, fmt.Errorf("answer the daemon: %w", sendErr))
 	}
-	return cgroups, errors.Join(err, closeAll(handles.Files()))
+	return cgroups, errors.Join(err, closeAll(files))
 }
 
-func initBox(setup io.Reader) ([]int, Handles, error) {
+func initBox() ([]int, Handles, error) {
 	var spec Spec
-	if err := json.NewDecoder(io.LimitReader(setup, maxSpec)).Decode(&spec); err != nil {
-		return nil, Handles{}, fmt.Errorf("read the box's description: %w", err)
+	if _, more, err := packet.Receive(LaneFD, &spec); err != nil || !more {
+		return nil, Handles{}, fmt.Errorf("read the box's description: %w", cmp.Or(err, errors.New("the daemon is gone")))
 	}
 	handles, err := Build(spec)
 	if err != nil {
@@ -61,5 +53,6 @@ func initBox(setup io.Reader) ([]int, Handles, error) {
 		unix.CloseOnExec(cgroups[i])
 	}
 	unix.CloseOnExec(ChannelFD)
+	unix.CloseOnExec(LaneFD)
 	return cgroups, handles, Harden()
 }

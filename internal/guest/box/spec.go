@@ -22,28 +22,14 @@ type Spec struct {
 const (
 	// ChannelFD is the guest channel to the daemon.
 	ChannelFD = 3
-	// SetupFD is a socket that carries the Spec in and, once, the handles of the writable mounts out.
-	SetupFD = 4
+	// LaneFD is a SOCK_SEQPACKET socket beside the channel, for what carries descriptors: first the Spec in and the
+	// handles of the writable mounts out, later the ends of interpreters that were forked into the box.
+	LaneFD = 4
 	// RootFD and DataFD are detached mounts: the image and the uploads.
 	RootFD = 5
 	DataFD = 6
 	// FirstCgroupFD is the first cgroup.procs file.
 	FirstCgroupFD = 7
-)
-
-// The paths inside.
-const (
-	Workspace = "/home/user"
-	Data      = "/data"
-	Tmp       = "/tmp"
-	Shm       = "/dev/shm"
-)
-
-// The users inside: user code never runs as root here.
-const (
-	RootUID   = 0
-	UserUID   = 1000
-	NobodyUID = 65534
 )
 
 // Sizes of the mounts that only the guest writes.

@@ -46,7 +46,7 @@ func Apply(spec *Spec) error {
 		name string
 		do   func(*Spec) error
 	}{
-		{"reset signals", resetSignals},
+		{"reset signals", func(*Spec) error { return ResetSignals() }},
 		{"start session", startSession},
 		{"close descriptors", closeDescriptors},
 		{"enter folder", func(s *Spec) error { return unix.Chdir(s.Dir) }},
@@ -86,8 +86,9 @@ func joinCgroups(spec *Spec) error {
 	return nil
 }
 
-// resetSignals undoes that the guest ignores signals, which a started program inherits.
-func resetSignals(*Spec) error {
+// ResetSignals gives every signal its default action and blocks none: our own programs ignore signals, and what they
+// start would inherit that.
+func ResetSignals() error {
 	const lastSignal = 64
 	var fallback struct { // struct sigaction of the kernel: handler, flags, restorer, mask
 		handler, flags, restorer uintptr

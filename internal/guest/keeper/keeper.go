@@ -3,31 +3,47 @@
 package keeper
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
-	"glovebox/internal/guest/box"
+	"glovebox/internal/guest/layout"
+	"glovebox/internal/guest/packet"
+	"glovebox/internal/guest/reaper"
 )
 
-// Command is the argument that makes the guest binary a keeper.
-const Command = "keeper"
-
-// InitCommand is the argument that makes the guest binary the first process of a box.
-const InitCommand = "init"
+// The arguments that give the guest binary its role.
+const (
+	// Command makes it a keeper.
+	Command = "keeper"
+	// InitCommand makes it the first process of a box.
+	InitCommand = "init"
+	// ZygoteCommand makes it prepare a root and become a zygote.
+	ZygoteCommand = "zygote"
+)
 
 // Main serves the daemon until its socket ends. The keeper then ends, and every box with it.
 func Main() error {
+	// Whatever stray descriptors the daemon was started with end here.
+	if err := unix.CloseRange(ControlFD+1, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("close descriptors: %w", err)
+	}
+	unix.CloseOnExec(ControlFD)
 	if err := ownProc(); err != nil {
 		return err
 	}
 	k := &keeper{}
+	k.reaper = reaper.New(func(pid int, status unix.WaitStatus) {
+		k.report(Report{Orphan: pid, Status: uint32(status)})
+	})
 	for {
 		var request Request
-		files, more, err := Receive(ControlFD, &request)
+		files, more, err := packet.Receive(ControlFD, &request)
 		if err != nil {
 			return err
 		}
@@ -36,7 +52,7 @@ func Main() error {
 		}
 		k.start(request, files)
 		for _, file := range files {
-			_ = file.Close() // the box has its own
+			_ = file.Close() // the process has its own
 		}
 	}
 }
@@ -54,71 +70,86 @@ func ownProc() error {
 }
 
 type keeper struct {
-	mu sync.Mutex // one report at a time
+	reaper *reaper.Reaper
+	mu     sync.Mutex // one report at a time
 }
 
 func (k *keeper) start(request Request, files []*os.File) {
-	process, pidfd, err := startBox(request.Slot, files)
+	pidfd, status, err := k.fork(request, files)
 	if err != nil {
 		k.report(Report{ID: request.ID, Error: err.Error()})
 		return
 	}
 	k.report(Report{ID: request.ID}, pidfd)
 	_ = pidfd.Close()
-	go func() {
-		state, err := process.Wait()
-		report := Report{ID: request.ID, Ended: true}
-		if err != nil {
-			report.Error = err.Error()
-		} else if status, ok := state.Sys().(syscall.WaitStatus); ok {
-			report.Status = uint32(status)
-		}
-		k.report(report)
-	}()
+	go func() { k.report(Report{ID: request.ID, Ended: true, Status: uint32(<-status)}) }()
 }
 
 func (k *keeper) report(r Report, files ...*os.File) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	_ = Send(ControlFD, r, files...) // a daemon that is gone ends us in Main
+	_ = packet.Send(ControlFD, r, files...) // a daemon that is gone ends us in Main
 }
 
-// startBox starts the first process of a box in namespaces of its own. They belong to the box's user namespace, in
-// which that process gives up its capabilities before anything else runs there (box.Harden).
-func startBox(slot int, files []*os.File) (*os.Process, *os.File, error) {
-	if slot < 1 || slot > MaxSlots {
-		return nil, nil, fmt.Errorf("slot %d: 1 to %d are allowed", slot, MaxSlots)
+// fork starts this program again in the role that was asked for.
+func (k *keeper) fork(request Request, files []*os.File) (*os.File, <-chan unix.WaitStatus, error) {
+	role, attributes := InitCommand, boxAttributes(request.Slot)
+	switch {
+	case request.Op == OpZygote:
+		role, attributes = ZygoteCommand, zygoteAttributes()
+	case request.Op != OpBox:
+		return nil, nil, fmt.Errorf("keeper: unknown request %q", request.Op)
+	case request.Slot < 1 || request.Slot > MaxSlots:
+		return nil, nil, fmt.Errorf("keeper: slot %d: 1 to %d are allowed", request.Slot, MaxSlots)
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer null.Close() //nolint:errcheck // nothing to lose
-	base := slot * slotSize
-	mappings := []syscall.SysProcIDMap{
-		{ContainerID: box.RootUID, HostID: base, Size: 1},
-		{ContainerID: box.UserUID, HostID: base + 1, Size: 1},
-		{ContainerID: box.NobodyUID, HostID: base + 2, Size: 1},
+	descriptors := []uintptr{null.Fd(), null.Fd(), os.Stderr.Fd()}
+	for _, file := range files {
+		descriptors = append(descriptors, file.Fd())
 	}
 	pidfd := -1
-	process, err := os.StartProcess("/proc/self/exe", []string{"guest", InitCommand}, &os.ProcAttr{
-		Env:   []string{},
-		Files: append([]*os.File{null, null, os.Stderr}, files...),
-		Sys: &syscall.SysProcAttr{
-			Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET |
-				unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
-			UidMappings: mappings, GidMappings: mappings, GidMappingsEnableSetgroups: true,
-			Credential: &syscall.Credential{Uid: box.RootUID, Gid: box.RootUID},
-			Setsid:     true,
-			PidFD:      &pidfd,
-		},
+	attributes.PidFD = &pidfd
+	_, status, err := k.reaper.Start(func() (int, error) {
+		return syscall.ForkExec("/proc/self/exe", []string{"guest", role}, &syscall.ProcAttr{
+			Env: []string{}, Files: descriptors, Sys: attributes,
+		})
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("start the first process of a box: %w", err)
+		return nil, nil, fmt.Errorf("start a process as %s: %w", role, err)
 	}
 	if pidfd < 0 {
-		_ = process.Kill()
-		return nil, nil, fmt.Errorf("the kernel gave no pidfd (Linux 5.3 or newer is needed)")
+		return nil, nil, errors.New("the kernel gave no pidfd (Linux 5.3 or newer is needed)")
 	}
-	return process, os.NewFile(uintptr(pidfd), "pidfd"), nil
+	return os.NewFile(uintptr(pidfd), "pidfd"), status, nil
+}
+
+// boxAttributes puts the first process of a box into namespaces of its own. They belong to the box's user namespace, in
+// which that process gives up its capabilities before anything else runs there (box.Harden).
+func boxAttributes(slot int) *syscall.SysProcAttr {
+	base := slot * slotSize
+	mappings := []syscall.SysProcIDMap{
+		{ContainerID: layout.RootUID, HostID: base, Size: 1},
+		{ContainerID: layout.UserUID, HostID: base + 1, Size: 1},
+		{ContainerID: layout.NobodyUID, HostID: base + 2, Size: 1},
+	}
+	return &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET |
+			unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
+		UidMappings: mappings, GidMappings: mappings, GidMappingsEnableSetgroups: true,
+		Credential: &syscall.Credential{Uid: layout.RootUID, Gid: layout.RootUID},
+		Setsid:     true,
+	}
+}
+
+// zygoteAttributes leave a zygote in the keeper's user and pid namespaces, so that it may enter boxes and come back,
+// and give it an empty network.
+func zygoteAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
+		Setsid:     true,
+	}
 }

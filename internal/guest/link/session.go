@@ -48,6 +48,38 @@ func (c *Conn) Open(ctx context.Context, args []string, dir string, env map[stri
 	return s, nil
 }
 
+// Adopt waits for an interpreter that was forked into the box and handed to the guest with this id by give, which gets
+// the id before anything is sent.
+func (c *Conn) Adopt(ctx context.Context, give func(id uint32) error) (*Session, error) {
+	id, started := c.begin()
+	defer c.end(id, started)
+	s := &Session{conn: c, id: id}
+	c.mu.Lock()
+	c.sessions[id] = s
+	c.mu.Unlock()
+	err := give(id)
+	if err == nil {
+		_, err = c.awaitReply(ctx, started)
+	}
+	if err != nil {
+		c.forget(id)
+		return nil, fmt.Errorf("adopt a session: %w", err)
+	}
+	return s, nil
+}
+
+// Prepare gives an adopted session its lease: what a started one gets when it starts.
+func (s *Session) Prepare(ctx context.Context, dir string, env map[string]string) error {
+	_, err := s.conn.ask(ctx, wire.KindOpen, wire.Open{Adopted: s.id, Dir: dir, Env: env})
+	return err
+}
+
+// Exited tells the guest that the adopted interpreter of this id has ended, and how.
+func (c *Conn) Exited(id, status uint32) {
+	// A channel that is gone needs no news.
+	_ = c.out.JSON(wire.KindExited, 0, wire.Exited{ID: id, Status: status})
+}
+
 func (c *Conn) forget(id uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

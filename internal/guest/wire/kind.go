@@ -10,7 +10,8 @@ type Kind uint8
 // The kinds. Numbers are the format: they are never reused.
 const (
 	// Interpreter channel, guest to interpreter.
-	KindCell Kind = 0x01 // Cell: run this
+	KindCell    Kind = 0x01 // Cell: run this
+	KindPrepare Kind = 0x02 // Prepare: to a forked interpreter, before its first cell
 
 	// Interpreter channel, interpreter to guest, and on from guest to daemon with the request's id.
 	KindReady   Kind = 0x11 // Ready: the interpreter can take a cell
@@ -43,6 +44,7 @@ const (
 	KindFileData Kind = 0x4b // raw bytes of the file operation of this id, both ways
 	KindFileEnd  Kind = 0x4c // Empty: end of the file's bytes, both ways
 	KindPing     Kind = 0x4d // Empty
+	KindExited   Kind = 0x4e // Exited: a forked interpreter, which is no child of the guest, has ended
 
 	// Guest channel, guest to daemon.
 	KindReply Kind = 0x60 // Reply: the request of this id is done
@@ -62,11 +64,11 @@ func (k Kind) Stream() bool {
 // Known reports whether the protocol has this kind.
 func (k Kind) Known() bool {
 	switch {
-	case k == KindCell, k == KindReady, k >= KindStdout && k <= KindValue, k == KindDone:
+	case k == KindCell, k == KindPrepare, k == KindReady, k >= KindStdout && k <= KindValue, k == KindDone:
 		return true
 	case k == KindBackgroundStdout, k == KindBackgroundStderr, k == KindReply, k == KindEnd:
 		return true
-	case k >= KindHello && k <= KindPing && k != 0x49:
+	case k >= KindHello && k <= KindExited && k != 0x49:
 		return true
 	default:
 		return false

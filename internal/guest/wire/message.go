@@ -19,6 +19,28 @@ type Cell struct {
 type Ready struct {
 	Language string `json:"language"`
 	Version  string `json:"version"`
+	// PID is set by a forked interpreter: its own, in the box. No user code has run yet when it is told.
+	PID int `json:"pid,omitempty"`
+}
+
+// Prepare makes a forked interpreter, which was started before anything of the lease was known, like a new one.
+type Prepare struct {
+	Env map[string]string `json:"env"`
+	Dir string            `json:"dir"`
+	// Rlimits are pairs of a resource's number and its value.
+	Rlimits [][2]uint64 `json:"rlimits"`
+}
+
+// Adopt comes over a guest's lane with the guest's ends of a forked interpreter: channel, standard output and error.
+// The guest answers with a Reply of this id on the channel when the interpreter is ready.
+type Adopt struct {
+	ID uint32 `json:"id"`
+}
+
+// Exited tells the guest the wait status of a forked interpreter, as the zygote got it from the kernel.
+type Exited struct {
+	ID     uint32 `json:"target"`
+	Status uint32 `json:"status"`
 }
 
 // Value is a variable that was asked for.
@@ -60,6 +82,9 @@ type ProcessLimits struct {
 
 // Open starts an interpreter; its Reply comes when it is ready. The request's id is the session's name afterwards.
 type Open struct {
+	// Adopted names a forked interpreter that waits: it is prepared in place of a start, and keeps its name.
+	Adopted uint32 `json:"adopted,omitempty"`
+
 	Args []string          `json:"args"`
 	Dir  string            `json:"dir"`
 	Env  map[string]string `json:"env"`

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package confine
+
+import "glovebox/internal/guest/layout"
+
+// Template is the confinement that everything in a box shares, whether it is started by the guest or forked by a
+// zygote.
+func Template(limits Limits, cgroups int) Spec {
+	const readExecute = AccessRead | AccessExecute
+	const all = readExecute | AccessWrite
+	return Spec{
+		UID: layout.UserUID, GID: layout.UserUID,
+		Rlimits: Rlimits(limits),
+		Filter:  CompileFilter(),
+		Cgroups: cgroups,
+		Paths: []PathRule{
+			{Path: "/", Access: readExecute},
+			{Path: layout.Workspace, Access: all},
+			{Path: layout.Tmp, Access: all},
+			{Path: "/dev", Access: AccessRead | AccessWrite},
+			{Path: layout.Shm, Access: all},
+			{Path: "/proc", Access: AccessRead | AccessWrite},
+		},
+	}
+}
