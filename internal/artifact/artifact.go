@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package artifact
+
+// Limits bound a collection. Every field is required.
+type Limits struct {
+	// Count is the most files that are taken.
+	Count int
+	// Single is the greatest size of one file, Total of all together.
+	Single int64
+	Total  int64
+	// Depth is how many folders may stand above a file.
+	Depth int
+	// Folders and Entries bound what is read of the tree.
+	Folders int
+	Entries int
+}
+
+// DefaultLimits are enough for an analysis and small enough for a server.
+func DefaultLimits() Limits {
+	return Limits{Count: 256, Single: 256 << 20, Total: 512 << 20, Depth: 16, Folders: 2048, Entries: 120_000}
+}
+
+// Artifact is one file that was taken.
+type Artifact struct {
+	// Name is safe for people, headers and file systems, and unique in its collection; folders are divided by slashes.
+	Name   string `json:"name"`
+	Size   int64  `json:"size"`
+	MIME   string `json:"mime"`
+	SHA256 string `json:"sha256"`
+}
+
+// Reason says why an entry was not taken.
+type Reason string
+
+// The reasons.
+const (
+	ReasonLink       Reason = "link"        // a symbolic link
+	ReasonSpecial    Reason = "special"     // a FIFO, a socket or a device
+	ReasonMount      Reason = "mount"       // another file system
+	ReasonHidden     Reason = "hidden"      // a name that begins with a dot, or __pycache__
+	ReasonTooLarge   Reason = "too_large"   // Limits.Single
+	ReasonTotal      Reason = "total_size"  // Limits.Total
+	ReasonCount      Reason = "count"       // Limits.Count
+	ReasonDepth      Reason = "depth"       // Limits.Depth
+	ReasonEntries    Reason = "entries"     // Limits.Entries or Limits.Folders: the rest was not read
+	ReasonChanged    Reason = "changed"     // it changed while it was read
+	ReasonUnreadable Reason = "unreadable"  // the kernel refused
+	ReasonStopped    Reason = "interrupted" // collecting was interrupted
+)
+
+// Skip is a summary of what was left out for one reason.
+type Skip struct {
+	Reason Reason `json:"reason"`
+	Count  int    `json:"count"`
+	// Names are the first few, made safe.
+	Names []string `json:"names"`
+}
+
+// MaxSkipNames is how many names a Skip keeps.
+const MaxSkipNames = 5
+
+// Report is the outcome of a collection.
+type Report struct {
+	Artifacts []Artifact
+	Skipped   []Skip
+}
+
+// Hit reports whether a limit of the collection was met.
+func (r Report) Hit() bool {
+	for _, skip := range r.Skipped {
+		switch skip.Reason {
+		case ReasonTooLarge, ReasonTotal, ReasonCount, ReasonDepth, ReasonEntries:
+			return true
+		case ReasonLink, ReasonSpecial, ReasonMount, ReasonHidden, ReasonChanged, ReasonUnreadable, ReasonStopped:
+		}
+	}
+	return false
+}
+
+// Total is the size of all artifacts.
+func (r Report) Total() int64 {
+	var total int64
+	for _, artifact := range r.Artifacts {
+		total += artifact.Size
+	}
+	return total
+}
+
+func (r *Report) skip(reason Reason, path string) {
+	for i := range r.Skipped {
+		if r.Skipped[i].Reason == reason {
+			r.Skipped[i].Count++
+			if len(r.Skipped[i].Names) < MaxSkipNames {
+				r.Skipped[i].Names = append(r.Skipped[i].Names, SafePath(path))
+			}
+			return
+		}
+	}
+	r.Skipped = append(r.Skipped, Skip{Reason: reason, Count: 1, Names: []string{SafePath(path)}})
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"glovebox/internal/daemon"
+)
+
+type serveCommand struct {
+	Addr        string   `help:"Where to listen (default: 127.0.0.1:8722)." placeholder:"HOST:PORT"`
+	AllowRemote bool     `help:"Permit an address that other machines can reach."`
+	Host        []string `help:"A further name under which clients reach this server." placeholder:"NAME" sep:","`
+}
+
+// Run serves until a signal comes.
+func (c serveCommand) Run(s *session) error {
+	return daemon.Serve(s.ctx, s.config, s.Daemon, s.log, s.Stdout)
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"glovebox/internal/policy"
+	"glovebox/internal/sandbox"
+)
+
+// Config is everything that can be set.
+type Config struct {
+	// Data is the folder for images, executions, the token and the socket.
+	Data string `yaml:"data"`
+	// Runtime is the folder for locks that must not outlive a reboot. All processes of a host that make sandboxes as the
+	// same user share it: by its locks they know each other's sandboxes from what dead ones left.
+	Runtime string `yaml:"runtime"`
+	// Addr is where serve listens.
+	Addr string `yaml:"addr"`
+	// AllowRemote permits an Addr that is not loopback.
+	AllowRemote bool `yaml:"allow_remote"`
+	// Hosts are further names under which clients reach the server; any other Host or Origin is refused.
+	Hosts []string `yaml:"hosts"`
+	// Token replaces the token that is kept in the data folder.
+	Token Secret `yaml:"token"`
+	// Backend, Image and Policy are the defaults of a request.
+	Backend string `yaml:"backend"`
+	Image   string `yaml:"image"`
+	Policy  string `yaml:"policy"`
+	// MaxRunning is how many executions run at once, MaxQueued how many more wait, QueueWait how long.
+	MaxRunning int      `yaml:"max_running"`
+	MaxQueued  int      `yaml:"max_queued"`
+	QueueWait  Duration `yaml:"queue_wait"`
+	// Drain is how long running executions may go on when the server is asked to end.
+	Drain     Duration  `yaml:"drain"`
+	Maxima    Maxima    `yaml:"maxima"`
+	Retention Retention `yaml:"retention"`
+	Uploads   Uploads   `yaml:"uploads"`
+	Log       Log       `yaml:"log"`
+}
+
+// Maxima are the most that a request may ask for.
+type Maxima struct {
+	Wall      Duration `yaml:"wall"`
+	CPUTime   Duration `yaml:"cpu_time"`
+	Memory    Size     `yaml:"memory"`
+	MilliCPU  int64    `yaml:"milli_cpu"`
+	Processes int64    `yaml:"processes"`
+	OpenFiles int64    `yaml:"open_files"`
+	Disk      Size     `yaml:"disk"`
+	Inodes    int64    `yaml:"inodes"`
+	Tmp       Size     `yaml:"tmp"`
+	Output    Size     `yaml:"output"`
+}
+
+// Limits returns the maxima as limits.
+func (m Maxima) Limits() sandbox.Limits {
+	return sandbox.Limits{
+		Wall: time.Duration(m.Wall), CPUTime: time.Duration(m.CPUTime), Memory: int64(m.Memory), MilliCPU: m.MilliCPU,
+		Processes: m.Processes, OpenFiles: m.OpenFiles, Disk: int64(m.Disk), Inodes: m.Inodes, Tmp: int64(m.Tmp),
+		Output: int64(m.Output),
+	}
+}
+
+// Retention says how many finished executions are kept, and how long.
+type Retention struct {
+	Count int      `yaml:"count"`
+	Age   Duration `yaml:"age"`
+}
+
+// Uploads bound what a client may send.
+type Uploads struct {
+	// JSON bounds a JSON body, File one uploaded file, Request a whole upload.
+	JSON    Size `yaml:"json"`
+	File    Size `yaml:"file"`
+	Request Size `yaml:"request"`
+}
+
+// Log says what is logged and how: debug, info, warn or error; text or json.
+type Log struct {
+	Level  string `yaml:"level"`
+	Format string `yaml:"format"`
+}
+
+// SlogLevel returns the level.
+func (l Log) SlogLevel() (slog.Level, error) {
+	var level slog.Level
+	err := level.UnmarshalText([]byte(l.Level))
+	return level, err
+}
+
+// Default returns the defaults; processors is how many the host has.
+func Default(processors int) Config {
+	maxima := policy.DefaultMaxima()
+	const (
+		perProcessor = 4
+		leastRunning = 4
+	)
+	return Config{
+		Addr: "127.0.0.1:8722", Backend: "auto", Image: "python", Policy: policy.Standard,
+		MaxRunning: max(leastRunning, perProcessor*processors), MaxQueued: 64,
+		QueueWait: Duration(30 * time.Second), Drain: Duration(20 * time.Second),
+		Maxima: Maxima{
+			Wall: Duration(maxima.Wall), CPUTime: Duration(maxima.CPUTime), Memory: Size(maxima.Memory), MilliCPU: maxima.MilliCPU,
+			Processes: maxima.Processes, OpenFiles: maxima.OpenFiles, Disk: Size(maxima.Disk), Inodes: maxima.Inodes,
+			Tmp: Size(maxima.Tmp), Output: Size(maxima.Output),
+		},
+		Retention: Retention{Count: 1000, Age: Duration(24 * time.Hour)},
+		Uploads:   Uploads{JSON: Size(32 * policy.MiB), File: Size(512 * policy.MiB), Request: Size(policy.GiB)},
+		Log:       Log{Level: "info", Format: "text"},
+	}
+}
+
+// Validate lists every fault at once.
+func (c Config) Validate() error {
+	var faults []error
+	check := func(ok bool, format string, values ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, values...))
+		}
+	}
+	check(c.Data != "" && filepath.IsAbs(c.Data), "data is %q: it must be an absolute path; set GLOVEBOX_DATA or --data", c.Data)
+	check(c.Runtime != "" && filepath.IsAbs(c.Runtime), "runtime is %q: it must be an absolute path", c.Runtime)
+	check(c.MaxRunning > 0, "max_running is %d: it must be at least 1", c.MaxRunning)
+	check(c.MaxQueued >= 0, "max_queued is %d: it must not be negative", c.MaxQueued)
+	check(c.QueueWait > 0, "queue_wait is %v: it must be above zero", time.Duration(c.QueueWait))
+	check(c.Drain > 0, "drain is %v: it must be above zero", time.Duration(c.Drain))
+	check(c.Retention.Count > 0, "retention.count is %d: it must be at least 1", c.Retention.Count)
+	check(c.Retention.Age > 0, "retention.age is %v: it must be above zero", time.Duration(c.Retention.Age))
+	check(c.Uploads.JSON > 0 && c.Uploads.File > 0 && c.Uploads.Request > 0, "uploads: json, file and request must be above zero")
+	check(c.Log.Format == "text" || c.Log.Format == "json", "log.format is %q: choose text or json", c.Log.Format)
+	check(c.Backend != "", "backend is empty: choose auto or a backend's name")
+	check(c.Image != "", "image is empty: name an image")
+	check(c.Token == "" || len(c.Token) >= MinToken, "token is too short: use at least %d characters", MinToken)
+	_, err := c.Log.SlogLevel()
+	check(err == nil, "log.level is %q: choose debug, info, warn or error", c.Log.Level)
+	for _, host := range c.Hosts {
+		check(host != "" && !strings.ContainsAny(host, "/ @"), "hosts: %q is not a host name", host)
+	}
+	faults = append(faults, c.validateAddr())
+	if err := c.Maxima.Limits().Validate(); err != nil {
+		faults = append(faults, fmt.Errorf("maxima: %w", err))
+	}
+	if _, err := policy.Decide(c.Policy, policy.Overrides{}, policy.DefaultMaxima()); err != nil {
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+// MinToken is the least length of a token.
+const MinToken = 20
+
+func (c Config) validateAddr() error {
+	host, _, err := net.SplitHostPort(c.Addr)
+	if err != nil {
+		return fmt.Errorf("addr is %q: write it as HOST:PORT, as in 127.0.0.1:8722", c.Addr)
+	}
+	if c.AllowRemote || IsLoopback(host) {
+		return nil
+	}
+	return fmt.Errorf("addr is %q, which other machines can reach: allow it with --allow-remote (allow_remote: true), or use 127.0.0.1", c.Addr)
+}
+
+// IsLoopback reports whether host names this machine alone.
+func IsLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// Secret is a text that is never shown.
+type Secret string
+
+// String hides the secret.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return "[hidden]"
+}
+
+// GoString hides the secret.
+func (s Secret) GoString() string { return s.String() }
+
+// LogValue hides the secret.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalText hides the secret.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Size is a number of bytes that is written as 512MiB.
+type Size int64
+
+// UnmarshalText reads a size.
+func (s *Size) UnmarshalText(text []byte) error {
+	size, err := policy.ParseSize(string(text))
+	*s = Size(size)
+	return err
+}
+
+// Duration is a time.Duration that is written as 10s.
+type Duration time.Duration
+
+// UnmarshalText reads a duration.
+func (d *Duration) UnmarshalText(text []byte) error {
+	duration, err := policy.ParseDuration(string(text))
+	*d = Duration(duration)
+	return err
+}

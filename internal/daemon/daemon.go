@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"glovebox/internal/artifact"
+	"glovebox/internal/config"
+	"glovebox/internal/engine"
+	"glovebox/internal/image"
+	"glovebox/internal/sandbox"
+)
+
+// Options are what tests replace; the zero value is the real thing.
+type Options struct {
+	// Backends is the list to choose from; nil is Backends().
+	Backends []Constructor
+	// Images resolves images; nil is the store in the data folder.
+	Images engine.Images
+	// Executions is where executions are kept; empty is a folder in the data folder.
+	Executions string
+}
+
+// System is an engine and what it stands on.
+type System struct {
+	Engine   *engine.Engine
+	backends []sandbox.Backend
+	store    *engine.Store
+	log      *slog.Logger
+}
+
+// Open makes a System. What is missing for good is a Problem.
+func Open(c config.Config, options Options, log *slog.Logger) (*System, error) {
+	if err := dataFolder(c.Data); err != nil {
+		return nil, err
+	}
+	s := &System{log: log}
+	if err := s.open(c, options); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *System) open(c config.Config, options Options) error {
+	images, rootfs, err := openImages(c, options)
+	if err != nil {
+		return err
+	}
+	if s.backends, err = openBackends(c, options, rootfs, s.log); err != nil {
+		return err
+	}
+	executions := options.Executions
+	if executions == "" {
+		executions = filepath.Join(c.Data, "executions")
+	}
+	retention := engine.Retention{Count: c.Retention.Count, Age: time.Duration(c.Retention.Age)}
+	if s.store, err = engine.OpenStore(executions, retention, time.Now); err != nil {
+		return storageProblem(c.Data, err)
+	}
+	s.Engine, err = engine.New(engine.Config{
+		Backends: s.backends, Images: images, Store: s.store, Image: c.Image, Policy: c.Policy, Maxima: c.Maxima.Limits(),
+		Artifacts: artifact.DefaultLimits(), MaxRunning: c.MaxRunning, MaxQueued: c.MaxQueued,
+		QueueWait: time.Duration(c.QueueWait), Patience: engine.DefaultPatience(), Log: s.log, Now: time.Now, NewID: engine.NewIDs(),
+	})
+	return err
+}
+
+// openBackends makes the backends that the configuration allows: the named one, or all that this host can have.
+func openBackends(c config.Config, options Options, rootfs func(string) (string, error), log *slog.Logger) ([]sandbox.Backend, error) {
+	list := options.Backends
+	if list == nil {
+		list = Backends()
+	}
+	settings := Settings{State: filepath.Join(c.Data, "backends"), Runtime: c.Runtime, Rootfs: rootfs, Log: log}
+	var backends []sandbox.Backend
+	var faults []error
+	for _, constructor := range list {
+		if c.Backend != engine.AutoBackend && c.Backend != constructor.Name {
+			continue
+		}
+		backend, err := constructor.New(settings)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		backends = append(backends, backend)
+	}
+	if len(backends) == 0 && len(faults) == 0 {
+		return nil, &engine.Problem{Code: engine.CodeBackend, Text: fmt.Sprintf("backend %q is not known", c.Backend)}
+	}
+	if len(backends) == 0 {
+		err := errors.Join(faults...)
+		return nil, &engine.Problem{Code: engine.CodeBackend, Err: err, Text: fmt.Sprintf(
+			"no backend can be used on this host: %v; `glovebox doctor` says how to mend it", err)}
+	}
+	return backends, nil
+}
+
+// Backends returns the backends, the strongest first.
+func (s *System) Backends() []sandbox.Backend { return s.backends }
+
+// Reclaim destroys what an earlier process left on this host.
+func (s *System) Reclaim(ctx context.Context) {
+	for _, backend := range s.backends {
+		for handle, err := range backend.Leftovers(ctx) {
+			if err == nil {
+				err = backend.Reclaim(ctx, handle)
+			}
+			if err != nil {
+				s.log.WarnContext(ctx, "reclaiming a leftover failed", "backend", backend.Name(), "id", handle.ID, "error", err)
+				continue
+			}
+			s.log.InfoContext(ctx, "reclaimed a leftover", "backend", backend.Name(), "id", handle.ID)
+		}
+	}
+}
+
+// Close lets running executions go on until ctx ends, cancels the rest, and releases everything.
+func (s *System) Close(ctx context.Context) error {
+	s.Engine.Close(ctx)
+	return s.close()
+}
+
+func (s *System) close() error {
+	var errs []error
+	for _, backend := range s.backends {
+		if err := backend.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("close backend %s: %w", backend.Name(), err))
+		}
+	}
+	if s.store != nil {
+		errs = append(errs, s.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// dataFolder makes the data folder: its owner alone writes, but the users of sandboxes must pass to the images beneath.
+func dataFolder(path string) error {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return storageProblem(path, err)
+	}
+	probe, err := os.CreateTemp(path, ".probe-*")
+	if err != nil {
+		return storageProblem(path, err)
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// storageProblem says what to do about a data folder that cannot be used.
+func storageProblem(path string, err error) error {
+	advice := "choose another one with GLOVEBOX_DATA or --data"
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		advice = "run as its owner, or choose another one with GLOVEBOX_DATA or --data"
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		advice = "free some space, or choose another one with GLOVEBOX_DATA or --data"
+	case errors.Is(err, syscall.EROFS):
+		advice = "it is on a read-only file system: choose another one with GLOVEBOX_DATA or --data"
+	}
+	return &engine.Problem{Code: engine.CodeStorage, Err: err, Text: fmt.Sprintf("data folder %s cannot be used: %v; %s", path, err, advice)}
+}
+
+// openImages returns the resolver of images and the way from a reference to a root folder.
+func openImages(c config.Config, options Options) (engine.Images, func(string) (string, error), error) {
+	if options.Images != nil {
+		return options.Images, func(ref string) (string, error) { return ref, nil }, nil
+	}
+	store, err := image.Open(c.Data)
+	if err != nil {
+		return nil, nil, storageProblem(c.Data, err)
+	}
+	rootfs := func(ref string) (string, error) {
+		found, err := store.Show(ref)
+		return found.Rootfs, err
+	}
+	return images{store}, rootfs, nil
+}
+
+// images is the engine's view of the image store.
+type images struct{ store *image.Store }
+
+// Use resolves name and pins the image.
+func (i images) Use(name string) (string, func(), error) {
+	found, err := i.store.Show(name)
+	if err == nil {
+		var release func()
+		if release, err = found.Pin(); err == nil {
+			return found.Digest, release, nil
+		}
+	}
+	code := engine.CodeInternal
+	switch image.KindOf(err) {
+	case image.KindNotBuilt:
+		code = engine.CodeImage
+	case image.KindInvalid:
+		code = engine.CodeInvalid
+	case image.KindFailed, image.KindInUse, image.KindTool, image.KindPrivilege, image.KindDisk, image.KindNetwork, image.KindCanceled:
+	}
+	return "", nil, &engine.Problem{Code: code, Text: err.Error(), Err: err}
+}
+
+// Diagnosis is what a backend says about this host.
+type Diagnosis struct {
+	Backend      string
+	Capabilities sandbox.Capabilities
+	Err          error
+}
+
+// Diagnose probes every backend of the list, one after the other.
+func Diagnose(ctx context.Context, c config.Config, options Options, log *slog.Logger) ([]Diagnosis, error) {
+	if err := dataFolder(c.Data); err != nil {
+		return nil, err
+	}
+	_, rootfs, err := openImages(c, options)
+	if err != nil {
+		return nil, err
+	}
+	list := options.Backends
+	if list == nil {
+		list = Backends()
+	}
+	var found []Diagnosis
+	for _, constructor := range list {
+		one := Diagnosis{Backend: constructor.Name}
+		backend, err := constructor.New(Settings{State: filepath.Join(c.Data, "backends"), Runtime: c.Runtime, Rootfs: rootfs, Log: log})
+		if err == nil {
+			one.Capabilities, err = backend.Probe(ctx)
+			err = errors.Join(err, backend.Close())
+		}
+		one.Err = err
+		found = append(found, one)
+	}
+	return found, nil
+}

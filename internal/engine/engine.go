@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"glovebox/internal/artifact"
+	"glovebox/internal/sandbox"
+)
+
+// Images resolves an image's name when a run begins.
+type Images interface {
+	// Use returns what a Class calls the image, and keeps the image from being removed until release is called. A
+	// missing image is a Problem.
+	Use(name string) (ref string, release func(), err error)
+}
+
+// Config is what an engine needs. Every field is required unless it says otherwise.
+type Config struct {
+	// Backends are asked in this order when a request names none.
+	Backends []sandbox.Backend
+	Images   Images
+	Store    *Store
+	// Image and Policy are the defaults of a request that names none; an empty Policy is the first preset.
+	Image  string
+	Policy string
+	// Maxima are the most that a request may ask for.
+	Maxima sandbox.Limits
+	// Artifacts bound what is collected.
+	Artifacts artifact.Limits
+	// MaxRunning is how many executions run at once, MaxQueued how many wait, QueueWait how long.
+	MaxRunning int
+	MaxQueued  int
+	QueueWait  time.Duration
+	Patience   Patience
+	Log        *slog.Logger
+	Now        func() time.Time
+	NewID      func() sandbox.ID
+}
+
+// Patience bounds each step of our own, so that a backend that hangs ends as a failure of ours.
+type Patience struct {
+	// Setup bounds create, lease and open, each.
+	Setup time.Duration
+	// Grace is what a run may take beyond its wall limit.
+	Grace time.Duration
+	// Cleanup bounds stop, usage and destroy, each; Collect the collecting of artifacts.
+	Cleanup time.Duration
+	Collect time.Duration
+	// Deliver is how long a sink may take to read what is left after the end.
+	Deliver time.Duration
+}
+
+// DefaultPatience suits a loaded host.
+func DefaultPatience() Patience {
+	return Patience{
+		Setup: time.Minute, Grace: 20 * time.Second, Cleanup: 30 * time.Second, Collect: time.Minute, Deliver: 10 * time.Minute,
+	}
+}
+
+func (c *Config) validate() error {
+	var faults []error
+	need := func(ok bool, name string) {
+		if !ok {
+			faults = append(faults, fmt.Errorf("engine: %s is required", name))
+		}
+	}
+	need(len(c.Backends) > 0, "a backend")
+	need(c.Images != nil, "Images")
+	need(c.Store != nil, "Store")
+	need(c.Log != nil, "Log")
+	need(c.Now != nil, "Now")
+	need(c.NewID != nil, "NewID")
+	need(c.MaxRunning > 0, "MaxRunning")
+	need(c.MaxQueued >= 0 && c.QueueWait > 0, "QueueWait")
+	p := c.Patience
+	need(p.Setup > 0 && p.Grace > 0 && p.Cleanup > 0 && p.Collect > 0 && p.Deliver > 0, "Patience")
+	need(c.Artifacts.Count > 0 && c.Artifacts.Single > 0 && c.Artifacts.Total > 0 && c.Artifacts.Depth > 0 &&
+		c.Artifacts.Folders > 0 && c.Artifacts.Entries > 0, "Artifacts")
+	if err := c.Maxima.Validate(); err != nil {
+		faults = append(faults, fmt.Errorf("engine: Maxima: %w", err))
+	}
+	return errors.Join(faults...)
+}
+
+// Causes with which an execution is cancelled.
+var (
+	ErrShutdown = errors.New("the server is shutting down")
+	ErrDeleted  = errors.New("the execution was cancelled by request")
+	// ErrLeft is for callers whose client has gone.
+	ErrLeft = errors.New("the client left")
+
+	errWatchdog = errors.New("the backend did not answer in time")
+)
+
+// Engine runs code. It is safe for concurrent use.
+type Engine struct {
+	Config
+	gate *gate
+
+	mu     sync.Mutex
+	active map[sandbox.ID]*active
+	closed bool
+	// work counts executions; its Wait begins only after closed is set.
+	work sync.WaitGroup
+}
+
+// active is an execution that is not over.
+type active struct {
+	cancel context.CancelCauseFunc
+	done   chan struct{}
+
+	mu       sync.Mutex
+	snapshot Execution
+}
+
+func (a *active) set(change func(*Execution)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change(&a.snapshot)
+}
+
+func (a *active) get() Execution {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.snapshot
+}
+
+// New returns an Engine.
+func New(config Config) (*Engine, error) {
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	return &Engine{
+		Config: config, gate: newGate(config.MaxRunning, config.MaxQueued, config.QueueWait),
+		active: make(map[sandbox.ID]*active),
+	}, nil
+}
+
+// Run carries out one execution and returns its record. The sink may be nil. When ctx ends the execution is cancelled,
+// and still cleaned up before Run returns. The error is a Problem: nothing was run.
+func (e *Engine) Run(ctx context.Context, request Request, sink Sink) (*Execution, error) {
+	return e.Follow(ctx, request, sink, func(sandbox.ID) {})
+}
+
+// Follow is Run that tells the id when the execution has its place, before anything is emitted.
+func (e *Engine) Follow(ctx context.Context, request Request, sink Sink, begun func(sandbox.ID)) (*Execution, error) {
+	defer request.release()
+	p, err := e.plan(&request)
+	if err != nil {
+		return nil, err
+	}
+	defer p.releaseImage()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	a, err := e.register(p, cancel)
+	if err != nil {
+		return nil, err
+	}
+	defer e.unregister(p.id, a)
+	return e.execute(ctx, p, a, sink, begun)
+}
+
+// Start carries out an execution without its caller and returns its id at once; Get has the record.
+func (e *Engine) Start(request Request) (sandbox.ID, error) {
+	p, err := e.plan(&request)
+	if err != nil {
+		request.release()
+		return "", err
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	a, err := e.register(p, cancel)
+	if err == nil && !e.gate.room() {
+		e.unregister(p.id, a)
+		err = e.gate.full()
+	}
+	if err != nil {
+		cancel(err)
+		p.releaseImage()
+		request.release()
+		return "", err
+	}
+	go func() {
+		defer e.unregister(p.id, a)
+		defer cancel(nil)
+		defer p.releaseImage()
+		defer request.release()
+		if _, err := e.execute(ctx, p, a, nil, nil); err != nil {
+			e.Log.Warn("detached execution was not run", "id", p.id, "error", err)
+		}
+	}()
+	return p.id, nil
+}
+
+func (e *Engine) register(p *plan, cancel context.CancelCauseFunc) (*active, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, &Problem{Code: CodeShuttingDown, Text: "the server is shutting down: try again soon"}
+	}
+	a := &active{cancel: cancel, done: make(chan struct{}), snapshot: *p.blank(StatusQueued)}
+	e.active[p.id] = a
+	e.work.Add(1)
+	return a, nil
+}
+
+func (e *Engine) unregister(id sandbox.ID, a *active) {
+	e.mu.Lock()
+	delete(e.active, id)
+	e.mu.Unlock()
+	close(a.done)
+	e.work.Done()
+}
+
+func (e *Engine) find(id sandbox.ID) *active {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.active[id]
+}
+
+// Get returns the record of an execution; one that is not over has little in it.
+func (e *Engine) Get(id sandbox.ID) (*Execution, error) {
+	if a := e.find(id); a != nil {
+		x := a.get()
+		return &x, nil
+	}
+	return e.Store.load(id)
+}
+
+// OpenArtifact opens a file that an execution left; the caller closes it.
+func (e *Engine) OpenArtifact(id sandbox.ID, name string) (*os.File, artifact.Artifact, error) {
+	if e.find(id) != nil {
+		return nil, artifact.Artifact{}, stillRunning(id)
+	}
+	return e.Store.openArtifact(id, name)
+}
+
+// OpenOutput opens what was printed on stdout or stderr; the caller closes it.
+func (e *Engine) OpenOutput(id sandbox.ID, stream string) (*os.File, error) {
+	if stream != "stdout" && stream != "stderr" {
+		return nil, &Problem{Code: CodeInvalid, Text: fmt.Sprintf("stream %q is not known: choose stdout or stderr", clip(stream, 20))}
+	}
+	return e.Store.openFile(id, stream)
+}
+
+// Delete cancels an execution that is not over, waits for its end, and removes what is kept of it.
+func (e *Engine) Delete(ctx context.Context, id sandbox.ID) error {
+	if a := e.find(id); a != nil {
+		a.cancel(ErrDeleted)
+		select {
+		case <-a.done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	file, err := e.Store.openFile(id, ".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Close(), e.Store.remove(id))
+}
+
+func stillRunning(id sandbox.ID) error {
+	return &Problem{Code: CodeRunning, Text: fmt.Sprintf("execution %s is not over yet: ask again when its status says so", id)}
+}
+
+// Close takes no more executions, lets the running ones go on until ctx ends, cancels the rest and waits for their
+// clean-up. It closes neither backends nor store.
+func (e *Engine) Close(ctx context.Context) {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	idle := make(chan struct{})
+	go func() {
+		e.work.Wait()
+		close(idle)
+	}()
+	select {
+	case <-idle:
+		return
+	case <-ctx.Done():
+	}
+	e.mu.Lock()
+	for _, a := range e.active {
+		a.cancel(ErrShutdown)
+	}
+	e.mu.Unlock()
+	<-idle
+}

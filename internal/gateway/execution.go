@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"mime"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"glovebox/internal/artifact"
+	"glovebox/internal/engine"
+	"glovebox/internal/sandbox"
+)
+
+func (g *Gateway) postExecution(w http.ResponseWriter, r *http.Request) {
+	select {
+	case g.posts <- struct{}{}:
+		defer func() { <-g.posts }()
+	default:
+		g.problem(w, problem{Status: http.StatusTooManyRequests, Code: engine.CodeOverloaded, Detail: "too many executions are being asked for: try again later"})
+		return
+	}
+	asked, err := g.decode(w, r)
+	if err != nil {
+		g.fail(w, r, err)
+		return
+	}
+	switch {
+	case asked.detach:
+		g.detach(w, r, asked.Request)
+	case wantsEvents(r):
+		g.stream(w, r, asked) //nolint:contextcheck // the run may outlive the request
+	default:
+		g.answer(w, r, asked) //nolint:contextcheck // the run may outlive the request
+	}
+}
+
+func wantsEvents(r *http.Request) bool {
+	for _, accept := range r.Header.Values("Accept") {
+		for part := range strings.SplitSeq(accept, ",") {
+			if kind, _, err := mime.ParseMediaType(part); err == nil && kind == "text/event-stream" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// detach starts an execution that is asked for later.
+func (g *Gateway) detach(w http.ResponseWriter, r *http.Request, request engine.Request) {
+	id, err := g.Engine.Start(request)
+	if err != nil {
+		g.fail(w, r, err)
+		return
+	}
+	x, err := g.Engine.Get(id)
+	if err != nil {
+		g.fail(w, r, err)
+		return
+	}
+	w.Header().Set("Location", "/v1/executions/"+string(id))
+	g.json(w, http.StatusAccepted, x)
+}
+
+// clientContext ends when the client leaves, unless the request says that this does not matter.
+func clientContext(r *http.Request, stay bool) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	if stay {
+		return ctx, func() { cancel(nil) }
+	}
+	stop := context.AfterFunc(r.Context(), func() { cancel(engine.ErrLeft) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// answer runs an execution and answers when it is over.
+func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, asked *asked) {
+	ctx, cancel := clientContext(r, asked.stay)
+	defer cancel()
+	x, err := g.Engine.Follow(ctx, asked.Request, nil, func(sandbox.ID) {})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		panic(http.ErrAbortHandler) // the client is gone
+	case err != nil:
+		g.fail(w, r, err)
+	case x.Status.End() == sandbox.EndInfra:
+		g.problem(w, problem{Status: http.StatusInternalServerError, Code: "infra", Detail: x.Message, Execution: x})
+	default:
+		g.json(w, http.StatusOK, x)
+	}
+}
+
+func (g *Gateway) getExecution(w http.ResponseWriter, r *http.Request) {
+	x, err := g.Engine.Get(sandbox.ID(r.PathValue("id")))
+	if err != nil {
+		g.fail(w, r, err)
+		return
+	}
+	g.json(w, http.StatusOK, x)
+}
+
+func (g *Gateway) deleteExecution(w http.ResponseWriter, r *http.Request) {
+	if err := g.Engine.Delete(r.Context(), sandbox.ID(r.PathValue("id"))); err != nil {
+		g.fail(w, r, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (g *Gateway) getOutput(w http.ResponseWriter, r *http.Request) {
+	stream := r.URL.Query().Get("stream")
+	if stream == "" {
+		stream = "stdout"
+	}
+	file, err := g.Engine.OpenOutput(sandbox.ID(r.PathValue("id")), stream)
+	if err != nil {
+		g.fail(w, r, err)
+		return
+	}
+	g.serveFile(w, r, file, stream+".txt", "text/plain; charset=utf-8")
+}
+
+func (g *Gateway) getArtifact(w http.ResponseWriter, r *http.Request) {
+	file, a, err := g.Engine.OpenArtifact(sandbox.ID(r.PathValue("id")), r.PathValue("name"))
+	if err != nil {
+		g.fail(w, r, err)
+		return
+	}
+	w.Header().Set("ETag", `"`+a.SHA256+`"`)
+	g.serveFile(w, r, file, a.Name, a.MIME)
+}
+
+// serveFile sends a file as a download, in ranges if asked, and closes it.
+func (g *Gateway) serveFile(w http.ResponseWriter, r *http.Request, file *os.File, name, kind string) {
+	defer file.Close()
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Disposition", artifact.ContentDisposition(name))
+	http.ServeContent(&patientWriter{ResponseWriter: w, gateway: g}, r, "", time.Time{}, file)
+}
+
+// patientWriter gives the client its time for each piece.
+type patientWriter struct {
+	http.ResponseWriter
+	gateway *Gateway
+}
+
+func (p *patientWriter) Write(b []byte) (int, error) {
+	p.gateway.allowWrite(p.ResponseWriter)
+	return p.ResponseWriter.Write(b)
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"net/http/httptest"
+
+	"glovebox/internal/sandbox"
+)
+
+// EncodeForTest returns the stream of two pieces of stdout; the encoder is otherwise behind a whole server.
+func EncodeForTest(pieces ...[]byte) []byte {
+	recorder := httptest.NewRecorder()
+	s := &eventStream{
+		gateway: &Gateway{Config: Config{Log: slog.New(slog.DiscardHandler)}}, w: recorder, carry: map[sandbox.EventKind][]byte{},
+	}
+	for _, piece := range pieces {
+		if err := s.Event(context.Background(), sandbox.Event{Kind: sandbox.EventStdout, Text: piece}); err != nil {
+			panic(err)
+		}
+	}
+	if err := s.rest(); err != nil {
+		panic(err)
+	}
+	return recorder.Body.Bytes()
+}

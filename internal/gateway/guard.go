@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"glovebox/internal/engine"
+)
+
+// recovering turns a panic into a problem, at this edge only.
+func (g *Gateway) recovering(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer g.caught(w, r)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// caught is deferred; it lets pass the panic that means that the client is gone.
+func (g *Gateway) caught(w http.ResponseWriter, r *http.Request) {
+	switch caught := recover(); caught {
+	case nil:
+	case http.ErrAbortHandler:
+		panic(caught)
+	default:
+		g.Log.ErrorContext(r.Context(), "a handler panicked", "panic", caught, "stack", string(debug.Stack()))
+		g.problem(w, problem{Status: http.StatusInternalServerError, Code: engine.CodeInternal, Detail: "an error of the server"})
+	}
+}
+
+// guarded refuses what does not come from a caller who is meant: another name for this server (DNS rebinding), another
+// site's page, no token.
+func (g *Gateway) guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
+		header.Set("Cross-Origin-Resource-Policy", "same-origin")
+		header.Set("Referrer-Policy", "no-referrer")
+		header.Set("Cache-Control", "no-store")
+		switch {
+		case !g.knownHost(r.Host):
+			g.problem(w, problem{Status: http.StatusForbidden, Code: "unknown_host", Detail: "this server is not reached under that name: use a loopback name, or add the name to hosts in the configuration"})
+		case !g.knownOrigin(r):
+			g.problem(w, problem{Status: http.StatusForbidden, Code: "unknown_origin", Detail: "pages of other origins may not use this server"})
+		case r.URL.Path != "/healthz" && !g.authorized(r):
+			header.Set("WWW-Authenticate", `Bearer realm="glovebox"`)
+			g.problem(w, problem{Status: http.StatusUnauthorized, Code: "unauthorized", Detail: "send the server's token as Authorization: Bearer TOKEN; it is in the file token of the data folder"})
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+func (g *Gateway) knownHost(host string) bool {
+	name := host
+	if split, _, err := net.SplitHostPort(host); err == nil {
+		name = split
+	}
+	return g.knownName(strings.Trim(name, "[]"))
+}
+
+func (g *Gateway) knownName(name string) bool {
+	if ip := net.ParseIP(name); ip != nil && ip.IsLoopback() {
+		return true
+	}
+	return strings.EqualFold(name, "localhost") ||
+		slices.ContainsFunc(g.Hosts, func(host string) bool { return strings.EqualFold(host, name) })
+}
+
+// knownOrigin takes a request without an origin, which no page of another site can send, and one of this very server.
+func (g *Gateway) knownOrigin(r *http.Request) bool {
+	values := r.Header.Values("Origin")
+	if len(values) == 0 {
+		return true
+	}
+	origin, err := url.Parse(values[0])
+	if err != nil || len(values) > 1 || origin.Scheme != "http" && origin.Scheme != "https" || origin.Path != "" {
+		return false
+	}
+	if strings.EqualFold(origin.Host, r.Host) {
+		return true
+	}
+	// Behind a proxy the origin may have another port than the one the proxy speaks to.
+	return slices.ContainsFunc(g.Hosts, func(host string) bool { return strings.EqualFold(host, origin.Hostname()) })
+}
+
+func (g *Gateway) authorized(r *http.Request) bool {
+	if g.Token == "" {
+		return true
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	given, want := sha256.Sum256([]byte(strings.TrimSpace(token))), sha256.Sum256([]byte(g.Token))
+	return subtle.ConstantTimeCompare(given[:], want[:]) == 1 && strings.EqualFold(scheme, "Bearer")
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"glovebox/internal/engine"
+	"glovebox/internal/sandbox"
+)
+
+// maxFields bounds the fields of a form that are not files.
+const maxFields = 64
+
+// form is a multipart upload on its way in: files go to disk as they come.
+type form struct {
+	gateway *Gateway
+	folder  string
+	files   []sandbox.InputFile
+	fields  map[string]json.RawMessage
+	faults  []string
+}
+
+// decodeForm reads a multipart body. Its fields are those of the JSON body, as text or JSON; the field request may hold
+// the whole JSON body instead. Every part with a file name is a file, whatever its field.
+func (g *Gateway) decodeForm(body io.Reader, boundary string) (_ *asked, err error) {
+	if boundary == "" {
+		return nil, invalid("the body's Content-Type has no boundary")
+	}
+	if err := os.MkdirAll(g.Uploads, 0o700); err != nil {
+		return nil, storage(err)
+	}
+	folder, err := os.MkdirTemp(g.Uploads, "upload-*")
+	if err != nil {
+		return nil, storage(err)
+	}
+	f := &form{gateway: g, folder: folder, fields: map[string]json.RawMessage{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(folder))
+		}
+	}()
+	if err := f.read(multipart.NewReader(body, boundary)); err != nil {
+		return nil, err
+	}
+	a, err := f.asked()
+	if err != nil {
+		return nil, err
+	}
+	a.Files = append(a.Files, f.files...)
+	a.Release = func() {
+		if err := os.RemoveAll(folder); err != nil {
+			g.Log.Warn("removing an upload failed", "error", err)
+		}
+	}
+	return a, nil
+}
+
+func storage(err error) error {
+	return &engine.Problem{Code: engine.CodeStorage, Err: err, Text: fmt.Sprintf("the upload cannot be stored: %v; free some space in the data folder", err)}
+}
+
+func (f *form) read(reader *multipart.Reader) error {
+	for {
+		part, err := reader.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = f.part(part)
+		}
+		var tooLarge *http.MaxBytesError
+		var known *engine.Problem
+		switch {
+		case err == nil:
+		case errors.As(err, &tooLarge), errors.As(err, &known):
+			return err
+		default:
+			return invalid("the form cannot be read: %w", err)
+		}
+	}
+}
+
+func (f *form) part(part *multipart.Part) error {
+	// Part.FileName hides folders in the name; we want to refuse them.
+	_, parameters, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
+	if err != nil {
+		f.faults = append(f.faults, fmt.Sprintf("a part's Content-Disposition cannot be read: %v", err))
+		_, err := io.Copy(io.Discard, part)
+		return err
+	}
+	if name, ok := parameters["filename"]; ok {
+		return f.file(part, name)
+	}
+	return f.field(part, parameters["name"])
+}
+
+// file streams an upload to disk.
+func (f *form) file(part io.Reader, name string) error {
+	if err := sandbox.ValidFileName(name); err != nil {
+		f.faults = append(f.faults, err.Error())
+		_, err := io.Copy(io.Discard, part)
+		return err
+	}
+	if len(f.files) >= engine.MaxFiles {
+		return invalid("more than %d files: send fewer", engine.MaxFiles)
+	}
+	path := filepath.Join(f.folder, strconv.Itoa(len(f.files)))
+	target, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return storage(err)
+	}
+	most := f.gateway.MaxFile
+	sink := &markedWriter{sink: target}
+	n, err := io.Copy(sink, io.LimitReader(part, most+1))
+	err = errors.Join(err, target.Close())
+	switch {
+	case sink.failed != nil:
+		return storage(sink.failed)
+	case err != nil:
+		return err
+	case n > most:
+		return &engine.Problem{Code: engine.CodeTooLarge, Text: fmt.Sprintf("file %q is larger than the limit of %d bytes", name, most)}
+	}
+	f.files = append(f.files, sandbox.InputFile{Name: name, Open: func() (io.ReadCloser, error) { return os.Open(path) }})
+	return nil
+}
+
+// markedWriter remembers that it was the writing that failed, and not the reading.
+type markedWriter struct {
+	sink   io.Writer
+	failed error
+}
+
+func (w *markedWriter) Write(p []byte) (int, error) {
+	n, err := w.sink.Write(p)
+	w.failed = err
+	return n, err
+}
+
+// field reads a text field.
+func (f *form) field(part io.Reader, name string) error {
+	content, err := io.ReadAll(io.LimitReader(part, f.gateway.MaxJSON+1))
+	if err != nil {
+		return err
+	}
+	if int64(len(content)) > f.gateway.MaxJSON {
+		return &engine.Problem{Code: engine.CodeTooLarge, Text: fmt.Sprintf("field %q is larger than the limit of %d bytes", name, f.gateway.MaxJSON)}
+	}
+	if _, twice := f.fields[name]; twice || len(f.fields) >= maxFields {
+		f.faults = append(f.faults, fmt.Sprintf("field %q is given twice, or there are more than %d fields", name, maxFields))
+		return nil
+	}
+	f.fields[name] = content
+	return nil
+}
+
+// asked makes a request of the fields.
+func (f *form) asked() (*asked, error) {
+	var q executionRequest
+	whole, isWhole := f.fields["request"]
+	switch {
+	case len(f.faults) > 0:
+		return nil, &engine.Problem{Code: engine.CodeInvalid, Text: "the form is not valid", Faults: f.faults}
+	case isWhole && len(f.fields) > 1:
+		return nil, invalid("the form has the field request and others beside it: use one or the other")
+	case isWhole:
+		if err := strictJSON(bytes.NewReader(whole), &q); err != nil {
+			return nil, err
+		}
+	default:
+		object, err := f.object()
+		if err != nil {
+			return nil, err
+		}
+		if err := strictJSON(bytes.NewReader(object), &q); err != nil {
+			return nil, err
+		}
+	}
+	a, err := q.asked()
+	if err != nil {
+		return nil, invalid("%w", err)
+	}
+	return a, nil
+}
+
+// object turns form fields into the JSON body: text fields are quoted, the others are JSON already.
+func (f *form) object() ([]byte, error) {
+	object := map[string]json.RawMessage{}
+	for name, content := range f.fields {
+		switch name {
+		case "code", "name", "language", "policy", "image", "backend":
+			quoted, err := json.Marshal(string(content))
+			if err != nil {
+				return nil, invalid("field %q cannot be used: %w", name, err)
+			}
+			object[name] = quoted
+		case "limits", "env", "inputs", "return", "detach", "cancel_on_disconnect":
+			if !json.Valid(content) {
+				return nil, invalid("field %q is not JSON: %q", name, strings.ToValidUTF8(string(content[:min(len(content), 60)]), "?"))
+			}
+			object[name] = content
+		default:
+			return nil, invalid("field %q is not known", name)
+		}
+	}
+	return json.Marshal(object)
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package test runs the program as its users do: each txtar script in testdata is a session at a shell, and so the
+// documentation of that part.
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"glovebox/internal/cli"
+	"glovebox/internal/config"
+	"glovebox/internal/daemon"
+	"glovebox/internal/image"
+	"glovebox/internal/sandbox"
+	"glovebox/internal/sandbox/sandboxtest"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"glovebox":      func() { os.Exit(cli.Main(cli.Host())) },
+		"glovebox-fake": func() { os.Exit(cli.Main(fakeHost())) },
+	})
+}
+
+// fakeHost is the program with the fake backend as its only one.
+func fakeHost() cli.Process {
+	p := cli.Host()
+	p.Daemon = daemon.Options{Images: anyImage{}, Backends: []daemon.Constructor{
+		{Name: sandboxtest.FakeName, New: func(s daemon.Settings) (sandbox.Backend, error) {
+			return sandboxtest.NewFake(filepath.Join(s.State, "fake")), nil
+		}},
+	}}
+	return p
+}
+
+type anyImage struct{}
+
+func (anyImage) Use(name string) (string, func(), error) { return name, func() {}, nil }
+
+// TestScripts runs every script. Those that need a real sandbox say [!native] skip.
+func TestScripts(t *testing.T) {
+	data, missing := realData()
+	if missing != "" {
+		t.Logf("scripts with real sandboxes are skipped: %s", missing)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:           "testdata",
+		UpdateScripts: os.Getenv("GLOVEBOX_TEST_UPDATE") != "",
+		Condition: func(name string) (bool, error) {
+			if name == "native" {
+				return missing == "", nil
+			}
+			return false, fmt.Errorf("unknown condition %s", name)
+		},
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("GLOVEBOX_DATA", filepath.Join(env.WorkDir, "data"))
+			env.Setenv("GLOVEBOX_CONFIG", filepath.Join(env.WorkDir, ".empty.yaml"))
+			env.Setenv("REAL_DATA", data)
+			return errors.Join(os.WriteFile(filepath.Join(env.WorkDir, ".empty.yaml"), nil, 0o600), os.MkdirAll(filepath.Join(env.WorkDir, ".tmp"), 0o700))
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"status": status, "await": await, "nothing": nothing, "realimages": realImages, "terminate": terminate,
+		},
+	})
+}
+
+// realData finds a data folder with the image python on a host that can isolate, or says what is missing.
+func realData() (data, missing string) {
+	data = os.Getenv("GLOVEBOX_TEST_DATA")
+	if data == "" {
+		c, err := config.Load(config.Environment{Root: os.Geteuid() == 0, Vars: []string{"HOME=" + os.Getenv("HOME")}}, config.Flags{})
+		if err != nil {
+			return "", err.Error()
+		}
+		data = c.Data
+	}
+	if _, err := os.Stat(filepath.Join(data, "images")); err != nil {
+		return "", fmt.Sprintf("no images in %s: run `glovebox image build python`, or set GLOVEBOX_TEST_DATA", data)
+	}
+	store, err := image.Open(data)
+	if err == nil {
+		_, err = store.Resolve("python")
+	}
+	if err != nil {
+		return "", err.Error()
+	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, errors.New("probing took too long"))
+	defer cancel()
+	c, err := config.Load(config.Environment{Root: os.Geteuid() == 0}, config.Flags{Data: &data})
+	if err != nil {
+		return "", err.Error()
+	}
+	found, err := daemon.Diagnose(ctx, c, daemon.Options{}, slog.New(slog.DiscardHandler))
+	switch {
+	case err != nil:
+		return "", err.Error()
+	case len(found) == 0:
+		return "", "no backend is built in"
+	case found[0].Err != nil:
+		return "", found[0].Err.Error()
+	case !found[0].Capabilities.Available:
+		return "", found[0].Capabilities.Why
+	}
+	return data, ""
+}
+
+// status CODE COMMAND...: the command leaves with that code.
+func status(ts *testscript.TestScript, neg bool, args []string) {
+	const fewest = 2
+	if neg || len(args) < fewest {
+		ts.Fatalf("usage: status CODE COMMAND ARGS")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code is %d, want %d", got, want)
+	}
+}
+
+// await FILE: the file appears.
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	deadline := time.After(time.Minute)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			ts.Fatalf("%s does not appear", args[0])
+		}
+	}
+}
+
+// nothing FOLDER: the folder is empty, or not there.
+func nothing(ts *testscript.TestScript, _ bool, args []string) {
+	entries, err := os.ReadDir(ts.MkAbs(args[0]))
+	if err == nil && len(entries) > 0 {
+		ts.Fatalf("%s holds %v", args[0], entries)
+	}
+}
+
+// realimages: the script's data folder gets the host's images.
+func realImages(ts *testscript.TestScript, _ bool, _ []string) {
+	data := ts.Getenv("GLOVEBOX_DATA")
+	ts.Check(os.MkdirAll(data, 0o755))
+	ts.Check(os.Chmod(ts.Getenv("WORK"), 0o755))
+	ts.Check(os.Symlink(filepath.Join(ts.Getenv("REAL_DATA"), "images"), filepath.Join(data, "images")))
+}
+
+// terminate: every background command gets SIGTERM.
+func terminate(ts *testscript.TestScript, _ bool, _ []string) {
+	for _, command := range ts.BackgroundCmds() {
+		ts.Check(command.Process.Signal(syscall.SIGTERM))
+	}
+}
