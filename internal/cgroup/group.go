@@ -68,6 +68,24 @@ func (g *Group) setCPU(milli int64) error {
 	)
 }
 
+// The weights of groups that compete for processors: what users wait for, and what is done ahead for them.
+const (
+	WeightNormal = 100
+	WeightLow    = 10
+)
+
+// SetWeight sets the group's share of contended processors relative to its siblings, 1 to 1000; the usual is
+// WeightNormal.
+func (g *Group) SetWeight(weight int64) error {
+	if weight < 1 || weight > 1000 {
+		return fmt.Errorf("cgroup weight %d: 1 to 1000 are allowed", weight)
+	}
+	if g.unified(CPU) {
+		return g.set(CPU, "cpu.weight", strconv.FormatInt(weight, 10))
+	}
+	return g.set(CPU, "cpu.shares", strconv.FormatInt(max(2, weight*1024/WeightNormal), 10))
+}
+
 // Procs opens the group's cgroup.procs in every hierarchy. Whoever writes "0" to all of them joins. The caller closes
 // them.
 func (g *Group) Procs() ([]*os.File, error) {

@@ -41,6 +41,7 @@ type Config struct {
 	// Drain is how long running executions may go on when the server is asked to end.
 	Drain     Duration  `yaml:"drain"`
 	Maxima    Maxima    `yaml:"maxima"`
+	Pool      Pool      `yaml:"pool"`
 	Retention Retention `yaml:"retention"`
 	Uploads   Uploads   `yaml:"uploads"`
 	Log       Log       `yaml:"log"`
@@ -67,6 +68,18 @@ func (m Maxima) Limits() sandbox.Limits {
 		Processes: m.Processes, OpenFiles: m.OpenFiles, Disk: int64(m.Disk), Inodes: m.Inodes, Tmp: int64(m.Tmp),
 		Output: int64(m.Output),
 	}
+}
+
+// Pool says how many warm sandboxes a server keeps ready.
+type Pool struct {
+	Enabled bool `yaml:"enabled"`
+	// Min and Max bound the ready sandboxes of one kind, Total those of all kinds. One takes some 14 MiB, one that has
+	// drawn a chart some 36.
+	Min   int `yaml:"min"`
+	Max   int `yaml:"max"`
+	Total int `yaml:"total"`
+	// MaxAge is how long a sandbox may stay ready.
+	MaxAge Duration `yaml:"max_age"`
 }
 
 // Retention says how many finished executions are kept, and how long.
@@ -112,6 +125,7 @@ func Default(processors int) Config {
 			Processes: maxima.Processes, OpenFiles: maxima.OpenFiles, Disk: Size(maxima.Disk), Inodes: maxima.Inodes,
 			Tmp: Size(maxima.Tmp), Output: Size(maxima.Output),
 		},
+		Pool:      Pool{Enabled: true, Min: 4, Max: 24, Total: 48, MaxAge: Duration(30 * time.Minute)},
 		Retention: Retention{Count: 1000, Age: Duration(24 * time.Hour)},
 		Uploads:   Uploads{JSON: Size(32 * policy.MiB), File: Size(512 * policy.MiB), Request: Size(policy.GiB)},
 		Log:       Log{Level: "info", Format: "text"},
@@ -132,6 +146,10 @@ func (c Config) Validate() error {
 	check(c.MaxQueued >= 0, "max_queued is %d: it must not be negative", c.MaxQueued)
 	check(c.QueueWait > 0, "queue_wait is %v: it must be above zero", time.Duration(c.QueueWait))
 	check(c.Drain > 0, "drain is %v: it must be above zero", time.Duration(c.Drain))
+	check(c.Pool.Min >= 1 && c.Pool.Max >= c.Pool.Min && c.Pool.Total >= c.Pool.Max,
+		"pool: min %d, max %d, total %d: 1 <= min <= max <= total must hold; enabled: false switches the pool off",
+		c.Pool.Min, c.Pool.Max, c.Pool.Total)
+	check(c.Pool.MaxAge > 0, "pool.max_age is %v: it must be above zero", time.Duration(c.Pool.MaxAge))
 	check(c.Retention.Count > 0, "retention.count is %d: it must be at least 1", c.Retention.Count)
 	check(c.Retention.Age > 0, "retention.age is %v: it must be above zero", time.Duration(c.Retention.Age))
 	check(c.Uploads.JSON > 0 && c.Uploads.File > 0 && c.Uploads.Request > 0, "uploads: json, file and request must be above zero")

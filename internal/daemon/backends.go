@@ -15,8 +15,8 @@ type Settings struct {
 	// State is a folder of the backend's own in the data folder; Runtime is for what must not outlive a reboot.
 	State   string
 	Runtime string
-	// Rootfs returns the root folder of an image by the reference of a Class.
-	Rootfs func(image string) (string, error)
+	// Rootfs returns the root folder of an image by the reference of a Class, and how to let go of it.
+	Rootfs func(image string) (dir string, release func(), err error)
 	Log    *slog.Logger
 }
 

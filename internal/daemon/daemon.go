@@ -26,6 +26,8 @@ type Options struct {
 	Backends []Constructor
 	// Images resolves images; nil is the store in the data folder.
 	Images engine.Images
+	// Pool keeps warm sandboxes ready, as a server does; a single run has no use for them.
+	Pool bool
 	// Executions is where executions are kept; empty is a folder in the data folder.
 	Executions string
 }
@@ -58,6 +60,12 @@ func (s *System) open(c config.Config, options Options) error {
 	if s.backends, err = openBackends(c, options, rootfs, s.log); err != nil {
 		return err
 	}
+	newID := engine.NewIDs()
+	if options.Pool {
+		if err := s.pool(context.Background(), c, images, newID); err != nil {
+			return err
+		}
+	}
 	executions := options.Executions
 	if executions == "" {
 		executions = filepath.Join(c.Data, "executions")
@@ -69,13 +77,13 @@ func (s *System) open(c config.Config, options Options) error {
 	s.Engine, err = engine.New(engine.Config{
 		Backends: s.backends, Images: images, Store: s.store, Image: c.Image, Policy: c.Policy, Maxima: c.Maxima.Limits(),
 		Artifacts: artifact.DefaultLimits(), MaxRunning: c.MaxRunning, MaxQueued: c.MaxQueued,
-		QueueWait: time.Duration(c.QueueWait), Patience: engine.DefaultPatience(), Log: s.log, Now: time.Now, NewID: engine.NewIDs(),
+		QueueWait: time.Duration(c.QueueWait), Patience: engine.DefaultPatience(), Log: s.log, Now: time.Now, NewID: newID,
 	})
 	return err
 }
 
 // openBackends makes the backends that the configuration allows: the named one, or all that this host can have.
-func openBackends(c config.Config, options Options, rootfs func(string) (string, error), log *slog.Logger) ([]sandbox.Backend, error) {
+func openBackends(c config.Config, options Options, rootfs rootfsFunc, log *slog.Logger) ([]sandbox.Backend, error) {
 	list := options.Backends
 	if list == nil {
 		list = Backends()
@@ -169,18 +177,25 @@ func storageProblem(path string, err error) error {
 	return &engine.Problem{Code: engine.CodeStorage, Err: err, Text: fmt.Sprintf("data folder %s cannot be used: %v; %s", path, err, advice)}
 }
 
+// rootfsFunc finds the root folder of an image by its reference and keeps it from being removed until it is released.
+type rootfsFunc func(image string) (dir string, release func(), err error)
+
 // openImages returns the resolver of images and the way from a reference to a root folder.
-func openImages(c config.Config, options Options) (engine.Images, func(string) (string, error), error) {
+func openImages(c config.Config, options Options) (engine.Images, rootfsFunc, error) {
 	if options.Images != nil {
-		return options.Images, func(ref string) (string, error) { return ref, nil }, nil
+		return options.Images, func(ref string) (string, func(), error) { return ref, func() {}, nil }, nil
 	}
 	store, err := image.Open(c.Data)
 	if err != nil {
 		return nil, nil, storageProblem(c.Data, err)
 	}
-	rootfs := func(ref string) (string, error) {
+	rootfs := func(ref string) (string, func(), error) {
 		found, err := store.Show(ref)
-		return found.Rootfs, err
+		if err != nil {
+			return "", nil, err
+		}
+		release, err := found.Pin()
+		return found.Rootfs, release, err
 	}
 	return images{store}, rootfs, nil
 }

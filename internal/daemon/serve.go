@@ -44,6 +44,7 @@ func Serve(ctx context.Context, c config.Config, options Options, log *slog.Logg
 	if err := os.RemoveAll(uploads(c)); err != nil { // what a crash left
 		return storageProblem(c.Data, err)
 	}
+	options.Pool = c.Pool.Enabled
 	system, err := Open(c, options, log)
 	if err != nil {
 		return err

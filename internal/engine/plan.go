@@ -47,7 +47,7 @@ func (e *Engine) plan(request *Request) (*plan, error) {
 	}
 	return &plan{
 		id: e.NewID(), request: request, decision: decision, backend: backend, image: request.Image,
-		class:   sandbox.Class{Image: ref, Profile: decision.Profile, Network: decision.Network},
+		class:   sandbox.Class{Image: ref, Profile: decision.Profile, Network: decision.Network, Warm: warmth(backend, request)},
 		created: e.Now(), releaseImage: release,
 	}, nil
 }

@@ -89,6 +89,8 @@ type Usage struct {
 	StdoutBytes  int64   `json:"stdout_bytes"`
 	StderrBytes  int64   `json:"stderr_bytes"`
 	ArtifactSize int64   `json:"artifact_bytes"`
+	// PoolHit says that the sandbox stood ready when it was asked for.
+	PoolHit bool `json:"pool_hit"`
 	// Queue is the wait for a place, Setup the time from then until the code began, Total all of it.
 	Queue float64 `json:"queue_seconds"`
 	Setup float64 `json:"setup_seconds"`

@@ -117,6 +117,9 @@ func (x *execution) setUp(ctx context.Context) (session sandbox.Session, err err
 	}
 	step("create a sandbox", func(ctx context.Context) (err error) {
 		x.box, err = x.backend.Create(ctx, x.id, x.class)
+		if ready, ok := x.box.(interface{ Ready() bool }); ok {
+			x.record.Usage.PoolHit = ready.Ready()
+		}
 		return err
 	})
 	step("lease the sandbox", func(ctx context.Context) error {

@@ -22,6 +22,8 @@ type Capabilities struct {
 	Available bool    `json:"available"`
 	Why       string  `json:"why,omitempty"`
 	Layers    []Layer `json:"layers"`
+	// Warm says whether sandboxes can be made warm (Class.Warm).
+	Warm bool `json:"warm"`
 	// MultiTenant says whether several tenants may share this host on this backend.
 	MultiTenant bool `json:"multi_tenant"`
 }

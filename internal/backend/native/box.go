@@ -50,6 +50,8 @@ type Box struct {
 	user    *cgroup.Group
 	ended   <-chan struct{}
 	conn    *link.Conn
+	// releaseImage lets the image be removed; the box's mounts are gone by then.
+	releaseImage func()
 
 	// handles guards the descriptors against a close during their use.
 	handles             sync.RWMutex
@@ -68,16 +70,16 @@ type Box struct {
 
 // build makes a box, or nothing: what was made before an error is undone in reverse.
 func (b *Backend) build(ctx context.Context, id sandbox.ID, class sandbox.Class) (_ *Box, err error) {
-	rootfs, err := b.config.Rootfs(class.Image)
-	if err != nil {
-		return nil, err
-	}
 	uids, err := b.uids()
 	if err != nil {
 		return nil, err
 	}
+	rootfs, releaseImage, err := b.config.Rootfs(class.Image)
+	if err != nil {
+		return nil, err
+	}
 	made := &Box{
-		Unsupported: sandbox.Unsupported{Backend: Name}, backend: b, id: id, owner: uids.name(),
+		Unsupported: sandbox.Unsupported{Backend: Name}, backend: b, id: id, owner: uids.name(), releaseImage: releaseImage,
 		dir: filepath.Join(b.config.StateDir, uids.name(), string(id)),
 	}
 	defer func() {
@@ -99,7 +101,7 @@ func (b *Backend) build(ctx context.Context, id sandbox.ID, class sandbox.Class)
 		return nil, err
 	}
 	if class.Warm != sandbox.WarmNone {
-		if err := b.warmUp(ctx, made, kept, rootfs, class.Warm); err != nil {
+		if err := b.warmUp(ctx, made, kept, class); err != nil {
 			return nil, err
 		}
 	}
@@ -150,8 +152,10 @@ func (x *Box) makeGroups() error {
 	if err := guest.Set(cgroup.Limits{Memory: guestMemory, MilliCPU: 1000, PIDs: guestPIDs}); err != nil {
 		return fmt.Errorf("limit the guest: %w", err)
 	}
-	x.user, err = x.backend.cgroups.Create(filepath.Join(path, "user"))
-	return err
+	if x.user, err = x.backend.cgroups.Create(filepath.Join(path, "user")); err != nil {
+		return err
+	}
+	return x.group.SetWeight(cgroup.WeightLow) // until the lease nobody waits for it
 }
 
 // start brings up the first process and waits until its box stands.
@@ -297,6 +301,9 @@ func (x *Box) Lease(ctx context.Context, lease sandbox.Lease) error {
 	}
 	x.leased, x.lease = true, lease
 	limits := lease.Limits
+	if err := x.group.SetWeight(cgroup.WeightNormal); err != nil {
+		return fmt.Errorf("native: weigh the sandbox: %w", err)
+	}
 	if err := x.user.Set(cgroup.Limits{Memory: limits.Memory, MilliCPU: limits.MilliCPU, PIDs: limits.Processes}); err != nil {
 		return fmt.Errorf("native: limit the sandbox: %w", err)
 	}

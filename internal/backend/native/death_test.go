@@ -42,7 +42,7 @@ func beDaemon(dir, runtime string) error {
 	root := os.Getenv("GLOVEBOX_TEST_ROOTFS")
 	b, err := native.New(native.Config{
 		StateDir: dir, RuntimeDir: runtime, Log: slog.New(slog.DiscardHandler),
-		Rootfs: func(string) (string, error) { return root, nil },
+		Rootfs: func(string) (string, func(), error) { return root, func() {}, nil },
 	})
 	if err != nil {
 		return err

@@ -28,8 +28,8 @@ type Config struct {
 	StateDir string
 	// RuntimeDir holds the locks of uid ranges; /run/glovebox in a usual installation.
 	RuntimeDir string
-	// Rootfs returns the root folder of an image, by name or digest.
-	Rootfs func(image string) (string, error)
+	// Rootfs returns the root folder of an image, by name or digest. The folder must stay until release is called.
+	Rootfs func(image string) (dir string, release func(), err error)
 	// Language finds an interpreter; nil is the built-in table.
 	Language func(name string) (args []string, found bool)
 	// Zygote starts a zygote of the image; nil is the built-in one, for Python.
@@ -53,7 +53,7 @@ type Backend struct {
 	boxes       map[sandbox.ID]*Box
 	slots       slots
 	keeper      *keeperProcess
-	zygotes     map[string]*zygoteProcess // by root folder
+	zygotes     map[string]*zygoteProcess // by image
 	zygoteCount int
 	closed      bool
 	pending     map[sandbox.ID]chan struct{} // creations under way

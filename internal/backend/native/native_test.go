@@ -33,7 +33,7 @@ func newBackend(t testing.TB, change ...func(*native.Config)) *native.Backend {
 	config := native.Config{
 		StateDir: filepath.Join(t.TempDir(), "sandboxes"), RuntimeDir: "/run/glovebox",
 		Log:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		Rootfs: func(string) (string, error) { return dir, nil },
+		Rootfs: func(string) (string, func(), error) { return dir, func() {}, nil },
 	}
 	for _, apply := range change {
 		apply(&config)

@@ -34,7 +34,7 @@ func (b *Backend) probe() (sandbox.Capabilities, error) {
 	}
 	layers = append(layers, probeLandlock(), probeSeccomp())
 	layers = append(layers, b.probeCgroups()...)
-	capabilities := sandbox.Capabilities{Available: true, Layers: layers, MultiTenant: true}
+	capabilities := sandbox.Capabilities{Available: true, Layers: layers, MultiTenant: true, Warm: true}
 	if missing := capabilities.Missing(); len(missing) > 0 {
 		names := make([]string, len(missing))
 		for i, layer := range missing {

@@ -90,6 +90,17 @@ func (x *Box) takeWarm(language string) *link.Session {
 	return warm
 }
 
+// Check looks for a sign of life, for who is about to hand the sandbox out.
+func (x *Box) Check(ctx context.Context) error {
+	x.mu.Lock()
+	stopped := x.stopped
+	x.mu.Unlock()
+	if stopped {
+		return sandbox.ErrGone
+	}
+	return x.conn.Ping(ctx)
+}
+
 // Start starts a program.
 func (x *Box) Start(ctx context.Context, command sandbox.Command) (sandbox.Process, error) {
 	if err := x.ready(); err != nil {
@@ -230,6 +241,7 @@ func (x *Box) destroy(ctx context.Context) error {
 		errs = append(errs, endGroup(x.group))
 	}
 	errs = append(errs, os.RemoveAll(x.dir))
+	x.releaseImage()
 	x.backend.mu.Lock()
 	defer x.backend.mu.Unlock()
 	if x.backend.boxes[x.id] == x {

@@ -54,7 +54,9 @@ type zygoteProcess struct {
 	started time.Time
 	ready   chan struct{} // closes when it can fork, or has failed to start (err)
 	err     error
-	gone    chan struct{} // closes when nothing more will be reported
+	// releaseImage lets the image be removed.
+	releaseImage func()
+	gone         chan struct{} // closes when nothing more will be reported
 
 	mu       sync.Mutex
 	next     int
@@ -71,13 +73,13 @@ type fork struct {
 }
 
 // warmUp forks an interpreter into a new box and waits until it is ready.
-func (b *Backend) warmUp(ctx context.Context, x *Box, kept *keeperProcess, rootfs string, warmth sandbox.Warmth) error {
+func (b *Backend) warmUp(ctx context.Context, x *Box, kept *keeperProcess, class sandbox.Class) error {
 	for attempt := 0; ; attempt++ {
-		z, err := b.zygote(kept, rootfs)
+		z, err := b.zygote(kept, class.Image)
 		if err != nil {
 			return err
 		}
-		err = x.forkInto(ctx, z, warmth)
+		err = x.forkInto(ctx, z, class.Warm)
 		if errors.Is(err, errZygoteGone) && attempt == 0 {
 			continue
 		}
@@ -86,15 +88,15 @@ func (b *Backend) warmUp(ctx context.Context, x *Box, kept *keeperProcess, rootf
 }
 
 // zygote returns a living zygote of the image under this keeper, starting one if there is none or the old one is due.
-func (b *Backend) zygote(kept *keeperProcess, rootfs string) (*zygoteProcess, error) {
+func (b *Backend) zygote(kept *keeperProcess, image string) (*zygoteProcess, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return nil, errors.New("the backend is closed")
 	}
-	z := b.zygotes[rootfs]
+	z := b.zygotes[image]
 	if z != nil && (z.keeper != kept || z.due()) {
-		delete(b.zygotes, rootfs)
+		delete(b.zygotes, image)
 		if err := z.release(); err != nil {
 			b.config.Log.Warn("a zygote could not be removed", "error", err)
 		}
@@ -107,8 +109,8 @@ func (b *Backend) zygote(kept *keeperProcess, rootfs string) (*zygoteProcess, er
 			keeper: kept, group: b.cgroups.Open(path), started: time.Now(),
 			ready: make(chan struct{}), gone: make(chan struct{}), forks: make(map[string]*fork),
 		}
-		b.zygotes[rootfs] = z
-		go z.start(b, path, rootfs)
+		b.zygotes[image] = z
+		go z.start(b, path, image)
 	}
 	return z, nil
 }
@@ -126,8 +128,8 @@ func (z *zygoteProcess) due() bool {
 }
 
 // start brings the zygote up; ready closes in any case.
-func (z *zygoteProcess) start(b *Backend, path, rootfs string) {
-	z.err = z.launch(b, path, rootfs)
+func (z *zygoteProcess) start(b *Backend, path, image string) {
+	z.err = z.launch(b, path, image)
 	close(z.ready)
 	if z.err != nil {
 		b.config.Log.Error("the zygote did not start", "error", z.err)
@@ -137,12 +139,20 @@ func (z *zygoteProcess) start(b *Backend, path, rootfs string) {
 	go z.read()
 }
 
-func (z *zygoteProcess) launch(b *Backend, path, rootfs string) error {
+func (z *zygoteProcess) launch(b *Backend, path, image string) error {
+	rootfs, release, err := b.config.Rootfs(image)
+	if err != nil {
+		return err
+	}
+	z.releaseImage = release
 	group, err := b.cgroups.Create(path)
 	if err != nil {
 		return err
 	}
 	if err := group.Set(cgroup.Limits{Memory: zygoteMemory, MilliCPU: 1000 * zygoteCPUs, PIDs: zygotePIDs}); err != nil {
+		return err
+	}
+	if err := group.SetWeight(zygoteWeight); err != nil {
 		return err
 	}
 	procs, err := group.Procs()
@@ -175,8 +185,12 @@ func (z *zygoteProcess) launch(b *Backend, path, rootfs string) error {
 	return z.awaitReady()
 }
 
-// zygoteCPUs lets a zygote import in parallel with what runs; it idles afterwards.
-const zygoteCPUs = 2
+const (
+	// zygoteCPUs lets a zygote import in parallel with what runs; it idles afterwards.
+	zygoteCPUs = 2
+	// zygoteWeight: mostly it works ahead, but now and then somebody waits for its fork.
+	zygoteWeight = cgroup.WeightNormal / 2
+)
 
 // zygoteEnvironment is what sessions inherit until their lease replaces it. Libraries read the thread counts when they
 // are imported: a zygote must have one thread, or its forks would lack the others.
@@ -314,6 +328,9 @@ func (z *zygoteProcess) release() error {
 	}
 	if z.pidfd != nil {
 		_ = z.pidfd.Close()
+	}
+	if z.releaseImage != nil {
+		z.releaseImage()
 	}
 	return endGroup(z.group)
 }

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pool
+
+import (
+	"context"
+	"time"
+
+	"glovebox/internal/sandbox"
+)
+
+// fill keeps every shelf at its target until ctx ends. One sandbox at a time: it must not take the processors from what
+// runs.
+func (p *Pool) fill(ctx context.Context) {
+	defer close(p.done)
+	for ctx.Err() == nil {
+		p.tidy()
+		class, wait, found := p.next()
+		if found {
+			p.add(ctx, class)
+			continue
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-p.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// add makes one sandbox and puts it on its shelf.
+func (p *Pool) add(ctx context.Context, class sandbox.Class) {
+	box, err := p.backend.Create(ctx, p.config.NewID(), class)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.shelf[class]
+	switch {
+	case err != nil && ctx.Err() == nil:
+		p.stats.FillFailures++
+		if s != nil {
+			s.notBefore = p.config.Now().Add(p.config.Retry)
+		}
+		p.config.Log.Error("a sandbox could not be made ready", "warmth", class.Warm, "error", err)
+	case err != nil:
+	case s == nil || p.closed:
+		p.destroy(box)
+	default:
+		p.stats.Filled++
+		s.ready = append(s.ready, item{box, p.config.Now()})
+	}
+}
+
+// tidy drops what is too old, what nobody wants any more, and requests outside the window.
+func (p *Pool) tidy() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.config.Now()
+	for class, s := range p.shelf {
+		for len(s.asked) > 0 && now.Sub(s.asked[0]) > p.config.Window {
+			s.asked = s.asked[1:]
+		}
+		forgotten := !s.keep && now.Sub(s.last) > p.config.Forget
+		for len(s.ready) > 0 && (forgotten || len(s.ready) > p.config.Max || now.Sub(s.ready[0].made) > p.config.MaxAge) {
+			p.stats.Expired++
+			p.destroy(s.ready[0].Sandbox)
+			s.ready = s.ready[1:]
+		}
+		if forgotten {
+			delete(p.shelf, class)
+		}
+	}
+}
+
+// next returns the class that lacks most of its target, or how long nothing is to be done.
+func (p *Pool) next() (_ sandbox.Class, wait time.Duration, found bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.config.Now()
+	wait = p.config.Window
+	total, most := 0, 0
+	var class sandbox.Class
+	for _, s := range p.shelf {
+		total += len(s.ready)
+	}
+	for candidate, s := range p.shelf {
+		lacking := p.target(s) - len(s.ready)
+		if delay := s.notBefore.Sub(now); delay > 0 {
+			wait = min(wait, delay)
+			continue
+		}
+		// Ties go to the plain kind: it is the quicker one to make.
+		if lacking > most || (lacking == most && lacking > 0 && candidate.Warm == sandbox.WarmPlain) {
+			class, most = candidate, lacking
+		}
+	}
+	return class, wait, most > 0 && total < p.config.Total
+}
+
+// target is what the window's demand asks for, within the bounds.
+func (p *Pool) target(s *shelf) int { return min(max(p.config.Min, len(s.asked)), p.config.Max) }
