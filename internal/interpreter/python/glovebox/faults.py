@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Describes an exception: name, value, and a traceback of user frames only."""
+
+import traceback  # loads linecache, which hooks.py fills with the lines of cells
+
+from glovebox import limits
+from glovebox.cutting import cut
+
+HERE = __file__[: -len("faults.py")]
+HIDDEN = "/glovebox-hidden.py"  # the end of the file name of our functions that pose as another library's
+_MAGIC_MACHINERY = "/IPython/core/"  # what runs a magic is no part of the user's story
+
+interrupted = False  # whether the exception described last was a KeyboardInterrupt
+
+
+def describe(error):
+    """Returns the payload of an ERROR frame. Never raises."""
+    global interrupted
+    interrupted = isinstance(error, KeyboardInterrupt)
+    name = type(error).__name__
+    try:
+        text = _format(error)
+    except BaseException as second:
+        text = f"{name}: the traceback could not be made: {type(second).__name__}\n"
+    return {
+        "name": cut(name, 1000),
+        "value": cut(_value(error), limits.MAX_ERROR_VALUE),
+        "traceback": cut(text, limits.MAX_TRACEBACK),
+    }
+
+
+def _value(error):
+    try:
+        return str(error)
+    except BaseException as second:
+        return f"<str() of the {type(error).__name__} raised {type(second).__name__}>"
+
+
+def _format(error):
+    depth = _depth(error.__traceback__)
+    limit = -limits.MAX_FRAMES if depth > 10 * limits.MAX_FRAMES else None  # the lines of 100,000 frames take seconds
+    report = traceback.TracebackException(type(error), error, error.__traceback__, compact=True, limit=limit)
+    _tidy(report, set())
+    left_out = f"[the outer {depth - limits.MAX_FRAMES:,} frames are left out]\n" if limit else ""
+    return left_out + "".join(report.format())
+
+
+def _depth(frame):
+    depth = 0
+    while frame is not None:
+        depth, frame = depth + 1, frame.tb_next
+    return depth
+
+
+def _is_ours(name):
+    return name.startswith(HERE) or name.endswith(HIDDEN) or _MAGIC_MACHINERY in name
+
+
+def _is_way_in(name):
+    """The frames between the interpreter's loop and the cell; a cell that awaits runs under asyncio's loop."""
+    return _is_ours(name) or name.endswith("/asyncio/base_events.py")
+
+
+def _tidy(report, seen):
+    """Removes our frames and bounds the texts of a report and of all that are linked to it."""
+    if report is None or id(report) in seen:
+        return
+    seen.add(id(report))
+    if report.stack is not None:
+        start = next((at for at, frame in enumerate(report.stack) if not _is_way_in(frame.filename)), len(report.stack))
+        report.stack[:] = [frame for frame in report.stack[start:] if not _is_ours(frame.filename)]
+        if not report.stack:
+            report.stack = None
+    if isinstance(getattr(report, "_str", None), str):
+        report._str = cut(report._str, limits.MAX_ERROR_VALUE)
+    _tidy(report.__cause__, seen)
+    _tidy(report.__context__, seen)
+    for inner in report.exceptions or ():
+        _tidy(inner, seen)
