@@ -88,6 +88,12 @@ type Session interface {
 	Close(ctx context.Context) error
 }
 
+// Forker is a Session that can be forked while it is idle: the sibling is a session of the same sandbox that begins with
+// all variables of this one. What it uses counts against the sandbox as everything in it does.
+type Forker interface {
+	Fork(ctx context.Context) (Session, error)
+}
+
 // Process is a program without notebook semantics.
 type Process interface {
 	PID() int

@@ -44,6 +44,7 @@ type Agent struct {
 	mu       sync.Mutex
 	children map[uint32]*session
 	early    map[uint32]unix.WaitStatus // of adopted interpreters that are not here yet
+	orphans  map[int]unix.WaitStatus    // by pid, see orphan
 
 	files fileServer
 }
@@ -52,10 +53,11 @@ type Agent struct {
 // joins.
 func New(channel io.ReadWriter, cgroups []int) *Agent {
 	a := &Agent{
-		out: wire.NewWriter(channel), in: wire.NewReader(bufio.NewReader(channel)), reaper: reaper.New(nil),
+		out: wire.NewWriter(channel), in: wire.NewReader(bufio.NewReader(channel)), orphans: make(map[int]unix.WaitStatus),
 		cgroups: cgroups, children: make(map[uint32]*session), early: make(map[uint32]unix.WaitStatus),
 	}
 	a.files.agent = a
+	a.reaper = reaper.New(a.orphan)
 	return a
 }
 
@@ -124,6 +126,18 @@ func (a *Agent) handle(m wire.Message) error {
 		return decoded(m, func(t wire.Target) { a.reply(m.ID, a.signal(t.ID, unix.SIGKILL)) })
 	case wire.KindSignal:
 		return decoded(m, func(s wire.Signal) { a.reply(m.ID, a.signal(s.ID, unix.Signal(s.Signal))) })
+	case wire.KindForkSession:
+		return decoded(m, func(t wire.Target) {
+			go func() {
+				err := a.room()
+				if err == nil {
+					err = a.forkSession(m.ID, t.ID)
+				}
+				if err != nil {
+					a.reply(m.ID, err)
+				}
+			}()
+		})
 	case wire.KindExited:
 		return decoded(m, a.exited)
 	case wire.KindStdin:

@@ -39,6 +39,11 @@ type session struct {
 	done   *wire.Done
 	broken string
 	gone   bool
+	// forking is set while the running cell is a fork of the interpreter, which nobody outside waits for by that name. It
+	// takes the interpreter's word when that is over; false is also sent at its death.
+	forking chan bool
+	// channelEnded, if set, is called when the channel is over: the session is a sibling, and no child of ours.
+	channelEnded func()
 }
 
 // open starts an interpreter and waits until it is ready.
@@ -157,7 +162,12 @@ func (s *session) serve() (<-chan struct{}, error) {
 		streams.Go(p.run)
 	}
 	if channel != nil {
-		frames.Go(func() { s.readChannel(channel) })
+		frames.Go(func() {
+			s.readChannel(channel)
+			if s.channelEnded != nil {
+				s.channelEnded()
+			}
+		})
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -180,10 +190,13 @@ func (s *session) finish(status unix.WaitStatus) {
 	}
 	s.mu.Lock()
 	cell, done, broken := s.cell, s.done, s.broken
-	s.cell, s.gone = 0, true
+	forking := s.forking
+	s.cell, s.forking, s.gone = 0, nil, true
 	s.mu.Unlock()
 	s.agent.forget(s.id)
-	if cell != 0 {
+	if forking != nil {
+		forking <- false
+	} else if cell != 0 {
 		s.agent.send(wire.KindEnd, cell, wire.End{Exited: true, Status: uint32(status), Done: done, Broken: broken})
 	}
 	for _, p := range s.pumps {
@@ -257,7 +270,7 @@ func (s *session) take(message wire.Message) error {
 		s.emitFor(message.ID, message.Kind, message.Payload)
 		return nil
 	case wire.KindDisplay, wire.KindResult, wire.KindError, wire.KindNotice, wire.KindValue:
-		if cell := s.running(); cell != 0 && cell == message.ID {
+		if cell := s.running(); cell != 0 && cell == message.ID && !s.isForking() {
 			s.agent.sendBytes(message.Kind, cell, message.Payload)
 		}
 		return nil
@@ -284,8 +297,20 @@ func (s *session) cellDone(id uint32, done wire.Done) {
 	}
 	s.mu.Lock()
 	s.cell = 0
+	forking := s.forking
+	s.forking = nil
 	s.mu.Unlock()
+	if forking != nil {
+		forking <- done.Status == wire.StatusOK
+		return
+	}
 	s.agent.send(wire.KindEnd, id, wire.End{Done: &done})
+}
+
+func (s *session) isForking() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.forking != nil
 }
 
 func (s *session) running() uint32 {
@@ -298,7 +323,7 @@ func (s *session) running() uint32 {
 func (s *session) emitStream(kind wire.Kind, p []byte) { s.emitFor(s.running(), kind, p) }
 
 func (s *session) emitFor(id uint32, kind wire.Kind, p []byte) {
-	if cell := s.running(); cell != 0 && id == cell {
+	if cell := s.running(); cell != 0 && id == cell && !s.isForking() {
 		s.agent.sendBytes(kind, cell, p)
 		return
 	}

@@ -68,6 +68,13 @@ func (c *Conn) Adopt(ctx context.Context, give func(id uint32) error) (*Session,
 	return s, nil
 }
 
+// Fork makes a sibling with all variables of this session, which must be idle. Threads do not live on in it.
+func (s *Session) Fork(ctx context.Context) (sandbox.Session, error) {
+	return s.conn.Adopt(ctx, func(id uint32) error {
+		return s.conn.out.JSON(wire.KindForkSession, id, wire.Target{ID: s.id})
+	})
+}
+
 // Prepare gives an adopted session its lease: what a started one gets when it starts.
 func (s *Session) Prepare(ctx context.Context, dir string, env map[string]string) error {
 	_, err := s.conn.ask(ctx, wire.KindOpen, wire.Open{Adopted: s.id, Dir: dir, Env: env})

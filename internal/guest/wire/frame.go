@@ -151,6 +151,13 @@ func (w *Writer) Bytes(kind Kind, id uint32, payload []byte) error {
 	return nil
 }
 
+// Exclusively keeps every other message away while do writes to the same stream by itself.
+func (w *Writer) Exclusively(do func(sink io.Writer) error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return do(w.sink)
+}
+
 // JSON writes a message whose payload is v as JSON.
 func (w *Writer) JSON(kind Kind, id uint32, v any) error {
 	payload, err := json.Marshal(v)

@@ -12,6 +12,7 @@ const (
 	// Interpreter channel, guest to interpreter.
 	KindCell    Kind = 0x01 // Cell: run this
 	KindPrepare Kind = 0x02 // Prepare: to a forked interpreter, before its first cell
+	KindFork    Kind = 0x03 // Empty: fork yourself; the sibling's descriptors come beside one byte behind the message
 
 	// Interpreter channel, interpreter to guest, and on from guest to daemon with the request's id.
 	KindReady   Kind = 0x11 // Ready: the interpreter can take a cell
@@ -40,11 +41,12 @@ const (
 	KindStdinClose Kind = 0x47 // Target
 	KindSignal     Kind = 0x48 // Signal
 	// 0x49 is kept for the size of a terminal.
-	KindFile     Kind = 0x4a // File: an operation on files
-	KindFileData Kind = 0x4b // raw bytes of the file operation of this id, both ways
-	KindFileEnd  Kind = 0x4c // Empty: end of the file's bytes, both ways
-	KindPing     Kind = 0x4d // Empty
-	KindExited   Kind = 0x4e // Exited: a forked interpreter, which is no child of the guest, has ended
+	KindFile        Kind = 0x4a // File: an operation on files
+	KindFileData    Kind = 0x4b // raw bytes of the file operation of this id, both ways
+	KindFileEnd     Kind = 0x4c // Empty: end of the file's bytes, both ways
+	KindPing        Kind = 0x4d // Empty
+	KindExited      Kind = 0x4e // Exited: a forked interpreter, which is no child of the guest, has ended
+	KindForkSession Kind = 0x4f // Target: fork an idle interpreter; its Reply comes when the sibling is ready
 
 	// Guest channel, guest to daemon.
 	KindReply Kind = 0x60 // Reply: the request of this id is done
@@ -64,11 +66,11 @@ func (k Kind) Stream() bool {
 // Known reports whether the protocol has this kind.
 func (k Kind) Known() bool {
 	switch {
-	case k == KindCell, k == KindPrepare, k == KindReady, k >= KindStdout && k <= KindValue, k == KindDone:
+	case k == KindCell, k == KindPrepare, k == KindFork, k == KindReady, k >= KindStdout && k <= KindValue, k == KindDone:
 		return true
 	case k == KindBackgroundStdout, k == KindBackgroundStderr, k == KindReply, k == KindEnd:
 		return true
-	case k >= KindHello && k <= KindExited && k != 0x49:
+	case k >= KindHello && k <= KindForkSession && k != 0x49:
 		return true
 	default:
 		return false

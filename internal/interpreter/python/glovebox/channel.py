@@ -17,6 +17,7 @@ from glovebox import limits
 
 CELL = 0x01
 PREPARE = 0x02
+FORK = 0x03
 READY = 0x11
 STDOUT = 0x20
 STDERR = 0x21
@@ -294,6 +295,18 @@ class Channel:
             self._later.clear()
             self._busy = False
             os.close(self._descriptor)
+
+
+    def take_over(self):
+        """In a forked sibling: the descriptor is its own channel now, and this thread its only one."""
+        self._lock = _thread.RLock()
+        self._main = _thread.get_ident()
+        self._flusher = None
+        self._busy = self._flushing = False
+        self.postponed.clear()
+        self.from_signal = None
+        self.cell = 0
+        self.is_child = False
 
 
 def _write_all(descriptor, data):

@@ -62,6 +62,9 @@ class Session:
                 _count_processors()
                 forked = False
                 continue
+            if message and message[0] == wire.FORK:
+                self._fork(message[1])
+                continue
             if message is None or message[0] != wire.CELL:
                 os._exit(0)
             try:
@@ -72,6 +75,23 @@ class Session:
     def _enter_folder(self):
         self.folder = os.getcwd()
         sys.path.append(self.folder)  # last: an uploaded file can be imported, and can replace nothing
+
+    def _fork(self, number):
+        from glovebox import forking
+
+        try:
+            if forking.fork(self):
+                self.channel.send(wire.READY, {"language": "python", "version": sys.version.split()[0], "pid": os.getpid()}, cell=0)
+                return
+            status = OK
+        except Exception as error:
+            if self.channel.is_child:
+                os._exit(1)
+            from glovebox import faults
+
+            self.channel.send(wire.ERROR, faults.describe(error), cell=number)
+            status = ERROR
+        self.channel.send(wire.DONE, {"status": status, "exit_code": int(status != OK)}, cell=number)
 
     # One cell.
 
