@@ -108,6 +108,7 @@ type Engine struct {
 	mu     sync.Mutex
 	active map[sandbox.ID]*active
 	closed bool
+	held   map[sandbox.ID]*held
 	// work counts executions; its Wait begins only after closed is set.
 	work sync.WaitGroup
 }
@@ -282,6 +283,7 @@ func (e *Engine) Close(ctx context.Context) {
 		e.work.Wait()
 		close(idle)
 	}()
+	defer e.releaseAll()
 	select {
 	case <-idle:
 		return

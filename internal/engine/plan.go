@@ -23,6 +23,8 @@ type plan struct {
 	class        sandbox.Class
 	created      time.Time
 	releaseImage func()
+	// session, if set, is where the code runs: one of a held sandbox, which outlives the execution.
+	session sandbox.Session
 }
 
 // plan judges a request: every fault at once.

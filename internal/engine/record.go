@@ -32,6 +32,8 @@ type Execution struct {
 	Status Status     `json:"status"`
 	// ExitCode is the program's; see ExitCode for the one of the command line.
 	ExitCode int `json:"exit_code"`
+	// StateReset says that the interpreter of the session is gone with all variables; a new one took its place.
+	StateReset bool `json:"state_reset,omitempty"`
 	// Message is one sentence about an end other than ok.
 	Message string `json:"message,omitempty"`
 	// Stdout and Stderr are whole, or both ends with a line about what is left out; Truncated then says so and Output

@@ -82,6 +82,10 @@ func (e *Engine) waitForSink(f *feed) {
 
 // inSandbox takes the steps that need a sandbox, and leaves none behind.
 func (x *execution) inSandbox(ctx context.Context, began time.Time) {
+	if x.plan.session != nil {
+		x.result = x.exec(ctx, x.plan.session)
+		return
+	}
 	session, err := x.setUp(ctx)
 	defer x.tearDown()
 	if err != nil {
@@ -138,7 +142,7 @@ func (x *execution) exec(ctx context.Context, session sandbox.Session) sandbox.R
 	bounded, cancel := context.WithTimeoutCause(ctx, wall+x.engine.Patience.Grace, errWatchdog)
 	defer cancel()
 	code := sandbox.Code{
-		Source: x.request.Code, Name: x.request.Name, Wall: wall, Last: true, Return: x.request.Return,
+		Source: x.request.Code, Name: x.request.Name, Wall: wall, Last: x.plan.session == nil, Return: x.request.Return,
 	}
 	if len(x.request.Inputs) > 0 {
 		code.Inputs = make(map[string][]byte, len(x.request.Inputs))

@@ -16,26 +16,35 @@ import (
 )
 
 func (g *Gateway) postExecution(w http.ResponseWriter, r *http.Request) {
-	select {
-	case g.posts <- struct{}{}:
-		defer func() { <-g.posts }()
-	default:
-		g.problem(w, problem{Status: http.StatusTooManyRequests, Code: engine.CodeOverloaded, Detail: "too many executions are being asked for: try again later"})
+	leave := g.place(w)
+	if leave == nil {
 		return
 	}
+	defer leave()
 	asked, err := g.decode(w, r)
 	if err != nil {
 		g.fail(w, r, err)
 		return
 	}
-	switch {
-	case asked.detach:
+	if asked.detach {
 		g.detach(w, r, asked.Request)
-	case wantsEvents(r):
-		g.stream(w, r, asked) //nolint:contextcheck // the run may outlive the request
-	default:
-		g.answer(w, r, asked) //nolint:contextcheck // the run may outlive the request
+		return
 	}
+	g.follow(w, r, asked.stay, func(ctx context.Context, sink engine.Sink, begun func(sandbox.ID)) (*engine.Execution, error) {
+		return g.Engine.Follow(ctx, asked.Request, sink, begun)
+	})
+}
+
+// follow carries an execution out; the sink may be nil.
+type follow func(ctx context.Context, sink engine.Sink, begun func(sandbox.ID)) (*engine.Execution, error)
+
+// follow answers with an execution, as a stream if the client wants one.
+func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, stay bool, run follow) {
+	if wantsEvents(r) {
+		g.stream(w, r, stay, run)
+		return
+	}
+	g.answer(w, r, stay, run)
 }
 
 func wantsEvents(r *http.Request) bool {
@@ -76,10 +85,10 @@ func clientContext(r *http.Request, stay bool) (context.Context, context.CancelF
 }
 
 // answer runs an execution and answers when it is over.
-func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, asked *asked) {
-	ctx, cancel := clientContext(r, asked.stay)
+func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, stay bool, run follow) {
+	ctx, cancel := clientContext(r, stay)
 	defer cancel()
-	x, err := g.Engine.Follow(ctx, asked.Request, nil, func(sandbox.ID) {})
+	x, err := run(ctx, nil, func(sandbox.ID) {})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		panic(http.ErrAbortHandler) // the client is gone

@@ -26,6 +26,12 @@ type Engine interface {
 	Delete(ctx context.Context, id sandbox.ID) error
 	OpenArtifact(id sandbox.ID, name string) (*os.File, artifact.Artifact, error)
 	OpenOutput(id sandbox.ID, stream string) (*os.File, error)
+
+	Hold(ctx context.Context, request engine.Request) (engine.Held, error)
+	Held(id sandbox.ID) (engine.Held, error)
+	Release(id sandbox.ID) error
+	ForkHeld(ctx context.Context, id sandbox.ID, session string, count int) ([]string, error)
+	ExecuteIn(ctx context.Context, id sandbox.ID, session string, request engine.Request, sink engine.Sink, begun func(sandbox.ID)) (*engine.Execution, error)
 }
 
 // Config is what a Gateway needs.
@@ -84,6 +90,10 @@ func (g *Gateway) routes() http.Handler {
 		{"/healthz", map[string]http.HandlerFunc{"GET": g.health}},
 		{"/v1/executions", map[string]http.HandlerFunc{"POST": g.postExecution}},
 		{"/v1/executions/{id}", map[string]http.HandlerFunc{"GET": g.getExecution, "DELETE": g.deleteExecution}},
+		{"/v1/sandboxes", map[string]http.HandlerFunc{"POST": g.postSandbox}},
+		{"/v1/sandboxes/{id}", map[string]http.HandlerFunc{"GET": g.getSandbox, "DELETE": g.deleteSandbox}},
+		{"/v1/sandboxes/{id}/execute", map[string]http.HandlerFunc{"POST": g.postCell}},
+		{"/v1/sandboxes/{id}/fork", map[string]http.HandlerFunc{"POST": g.postFork}},
 		{"/v1/executions/{id}/output", map[string]http.HandlerFunc{"GET": g.getOutput}},
 		{"/v1/executions/{id}/artifacts/{name...}", map[string]http.HandlerFunc{"GET": g.getArtifact}},
 	} {

@@ -156,6 +156,17 @@ func (g *Gateway) decode(w http.ResponseWriter, r *http.Request) (*asked, error)
 	return nil, invalid("the body's Content-Type is %q: send application/json or multipart/form-data", r.Header.Get("Content-Type"))
 }
 
+// decodeBody reads a JSON body into a request of its own form.
+func (g *Gateway) decodeBody(w http.ResponseWriter, r *http.Request, into any) error {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(readPatience)) // not supported by test recorders
+	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return invalid("the body's Content-Type is %q: send application/json", r.Header.Get("Content-Type"))
+	}
+	return strictJSON(http.MaxBytesReader(w, r.Body, g.MaxJSON), into)
+}
+
 func (g *Gateway) decodeJSON(body io.Reader) (*asked, error) {
 	var q executionRequest
 	if err := strictJSON(body, &q); err != nil {

@@ -25,11 +25,11 @@ const (
 )
 
 // stream runs an execution and sends its events as they come (Server-Sent Events).
-func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, asked *asked) {
-	ctx, cancel := clientContext(r, asked.stay)
+func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, stay bool, run follow) {
+	ctx, cancel := clientContext(r, stay)
 	defer cancel()
 	s := &eventStream{gateway: g, w: w, carry: map[sandbox.EventKind][]byte{}}
-	x, err := g.Engine.Follow(ctx, asked.Request, s, s.begin)
+	x, err := run(ctx, s, s.begin)
 	stopped := s.stopKeepAlive()
 	switch {
 	case err != nil && !stopped:

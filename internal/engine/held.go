@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"glovebox/internal/sandbox"
+)
+
+// The limits of sandboxes that are held between executions.
+const (
+	// MaxHeld is how many may be alive at once.
+	MaxHeld = 64
+	// MaxSessions is how many sessions one may have.
+	MaxSessions = 32
+	// IdleLease is how long one may stay unused, and HardLease how long it lives at all.
+	IdleLease = 5 * time.Minute
+	HardLease = time.Hour
+)
+
+// MainSession is the session that a sandbox begins with.
+const MainSession = "main"
+
+// Held describes a sandbox that lives between executions.
+type Held struct {
+	ID       sandbox.ID `json:"id"`
+	Backend  string     `json:"backend"`
+	Image    string     `json:"image"`
+	Policy   string     `json:"policy"`
+	Created  time.Time  `json:"created"`
+	Sessions []string   `json:"sessions"`
+	// IdleUntil is when it ends if nobody uses it, Until when it ends in any case.
+	IdleUntil time.Time `json:"idle_until"`
+	Until     time.Time `json:"until"`
+}
+
+// held is a sandbox that is alive between executions.
+type held struct {
+	*plan
+	box   sandbox.Sandbox
+	until time.Time
+	ended bool        // guarded by the engine's mu
+	timer *time.Timer // guarded by the engine's mu; nil until the sandbox is made
+
+	mu       sync.Mutex
+	sessions map[string]sandbox.Session
+	order    []string
+	next     int
+	idle     time.Time
+	running  int
+}
+
+// Hold makes a sandbox that lives until Release or the end of its lease, with one open session. The request's Code is not
+// run.
+func (e *Engine) Hold(ctx context.Context, request Request) (Held, error) {
+	p, err := e.plan(&request)
+	if err != nil {
+		request.release()
+		return Held{}, err
+	}
+	h := &held{plan: p, sessions: make(map[string]sandbox.Session), until: e.Now().Add(HardLease)}
+	if err := e.admit(h); err != nil {
+		p.releaseImage()
+		request.release()
+		return Held{}, err
+	}
+	x := &execution{plan: p, engine: e, record: p.blank(StatusRunning), gather: &gather{}}
+	session, err := x.setUp(ctx)
+	request.release()
+	h.box = x.box
+	if err != nil {
+		result := x.failure(ctx, err)
+		e.drop(h)
+		if x.refused != nil {
+			return Held{}, x.refused
+		}
+		return Held{}, &Problem{Code: CodeInternal, Text: "the sandbox could not be made: " + result.Detail, Err: err}
+	}
+	h.add(MainSession, session)
+	h.touch(e.Now())
+	e.mu.Lock()
+	h.timer = time.AfterFunc(IdleLease, func() { e.expire(h) })
+	e.mu.Unlock()
+	return h.describe(), nil
+}
+
+// admit gives the sandbox its place.
+func (e *Engine) admit(h *held) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.closed:
+		return &Problem{Code: CodeShuttingDown, Text: "the server is shutting down: try again soon"}
+	case len(e.held) >= MaxHeld:
+		return &Problem{Code: CodeOverloaded, Text: fmt.Sprintf("%d sandboxes are held already: delete one, or try again later", MaxHeld)}
+	}
+	if e.held == nil {
+		e.held = make(map[sandbox.ID]*held)
+	}
+	e.held[h.id] = h
+	return nil
+}
+
+// lookUp finds a sandbox that is alive.
+func (e *Engine) lookUp(id sandbox.ID) (*held, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	h := e.held[id]
+	if h == nil || h.timer == nil {
+		return nil, notFound(fmt.Sprintf("there is no sandbox %q: it was never made, was deleted, or its lease ended", clip(string(id), sandbox.MaxID)))
+	}
+	return h, nil
+}
+
+// Held describes a sandbox.
+func (e *Engine) Held(id sandbox.ID) (Held, error) {
+	h, err := e.lookUp(id)
+	if err != nil {
+		return Held{}, err
+	}
+	return h.describe(), nil
+}
+
+// Release ends a sandbox and everything in it.
+func (e *Engine) Release(id sandbox.ID) error {
+	h, err := e.lookUp(id)
+	if err != nil {
+		return err
+	}
+	e.drop(h)
+	return nil
+}
+
+// ForkHeld forks an idle session count times and returns the names of the siblings: sessions of the same sandbox that
+// begin with all its variables.
+func (e *Engine) ForkHeld(ctx context.Context, id sandbox.ID, name string, count int) ([]string, error) {
+	h, err := e.lookUp(id)
+	if err != nil {
+		return nil, err
+	}
+	session, err := h.enter(name)
+	if err != nil {
+		return nil, err
+	}
+	defer h.leave(e.Now)
+	forker, ok := session.(sandbox.Forker)
+	if !ok {
+		return nil, &Problem{Code: CodeUnsupported, Text: fmt.Sprintf("backend %s cannot fork a session", h.backend.Name())}
+	}
+	if count < 1 || count > MaxSessions {
+		return nil, &Problem{Code: CodeInvalid, Text: fmt.Sprintf("count is %d: 1 to %d are allowed", count, MaxSessions)}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, e.Patience.Setup, errWatchdog)
+	defer cancel()
+	var names []string
+	for range count {
+		sibling, err := forker.Fork(ctx)
+		if err != nil {
+			return names, &Problem{Code: CodeInvalid, Err: err, Text: fmt.Sprintf(
+				"the session could not be forked (%d of %d siblings were made): %v", len(names), count, err)}
+		}
+		name, err := h.addNext(sibling)
+		if err != nil {
+			return names, errors.Join(err, sibling.Close(context.WithoutCancel(ctx)))
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// ExecuteIn runs a cell in a session of a sandbox; its state stays. The record is kept like that of any execution. The
+// files that the code leaves stay in the sandbox.
+func (e *Engine) ExecuteIn(ctx context.Context, id sandbox.ID, name string, request Request, sink Sink, begun func(sandbox.ID)) (*Execution, error) {
+	h, err := e.lookUp(id)
+	if err != nil {
+		return nil, err
+	}
+	session, err := h.enter(name)
+	if err != nil {
+		return nil, err
+	}
+	defer h.leave(e.Now)
+	request.Policy, request.Image, request.Backend = h.request.Policy, h.request.Image, h.backend.Name()
+	request.Language = h.request.Language
+	p, err := e.plan(&request)
+	if err != nil {
+		return nil, err
+	}
+	defer p.releaseImage()
+	// The sandbox's limits stand; only the wall clock is the cell's own.
+	wall := min(p.decision.Limits.Wall, h.decision.Limits.Wall)
+	p.decision = h.decision
+	p.decision.Limits.Wall = wall
+	p.session = session
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	a, err := e.register(p, cancel)
+	if err != nil {
+		return nil, err
+	}
+	defer e.unregister(p.id, a)
+	record, err := e.execute(ctx, p, a, sink, begun)
+	if err == nil && record.StateReset {
+		e.reopen(ctx, h, name)
+	}
+	return record, err
+}
+
+// reopen puts a new interpreter in the place of one that is gone. Without one the session is over.
+func (e *Engine) reopen(ctx context.Context, h *held, name string) {
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), e.Patience.Setup, errWatchdog)
+	defer cancel()
+	session, err := h.box.Open(ctx, sandbox.OpenSpec{Language: h.request.Language})
+	if err == nil {
+		h.replace(name, session)
+		return
+	}
+	h.remove(name)
+	if errors.Is(err, sandbox.ErrGone) {
+		e.drop(h)
+	}
+}
+
+// drop ends a sandbox; it is safe to call twice.
+func (e *Engine) drop(h *held) {
+	e.mu.Lock()
+	delete(e.held, h.id)
+	ended := h.ended
+	h.ended = true
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	e.mu.Unlock()
+	if ended {
+		return
+	}
+	x := &execution{plan: h.plan, engine: e, box: h.box, gather: &gather{}}
+	x.tearDown()
+	h.releaseImage()
+}
+
+// expire ends a sandbox whose lease is over, or looks again later.
+func (e *Engine) expire(h *held) {
+	h.mu.Lock()
+	now := e.Now()
+	left := min(h.idle.Sub(now), h.until.Sub(now))
+	if h.running > 0 && now.Before(h.until) {
+		left = max(left, time.Second)
+	}
+	h.mu.Unlock()
+	if left > 0 {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if !h.ended {
+			h.timer.Reset(left)
+		}
+		return
+	}
+	e.Log.Info("the lease of a sandbox ended", "id", h.id)
+	e.drop(h)
+}
+
+// releaseAll ends every held sandbox.
+func (e *Engine) releaseAll() {
+	e.mu.Lock()
+	all := make([]*held, 0, len(e.held))
+	for _, h := range e.held {
+		all = append(all, h)
+	}
+	e.mu.Unlock()
+	for _, h := range all {
+		e.drop(h)
+	}
+}
+
+func (h *held) describe() Held {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return Held{
+		ID: h.id, Backend: h.backend.Name(), Image: h.image, Policy: h.request.Policy, Created: h.created,
+		Sessions: append([]string{}, h.order...), IdleUntil: h.idle, Until: h.until,
+	}
+}
+
+func (h *held) touch(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.idle = now.Add(IdleLease)
+}
+
+// enter finds a session and keeps the sandbox alive until leave.
+func (h *held) enter(name string) (sandbox.Session, error) {
+	if name == "" {
+		name = MainSession
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	session := h.sessions[name]
+	if session == nil {
+		return nil, notFound(fmt.Sprintf("sandbox %s has no session %q: it has %v", h.id, clip(name, MaxName), h.order))
+	}
+	h.running++
+	return session, nil
+}
+
+func (h *held) leave(now func() time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.running--
+	h.idle = now().Add(IdleLease)
+}
+
+func (h *held) add(name string, session sandbox.Session) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sessions[name] = session
+	h.order = append(h.order, name)
+}
+
+// addNext gives a sibling its name.
+func (h *held) addNext(session sandbox.Session) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.sessions) >= MaxSessions {
+		return "", &Problem{Code: CodeOverloaded, Text: fmt.Sprintf("a sandbox may have %d sessions", MaxSessions)}
+	}
+	h.next++
+	name := "fork" + strconv.Itoa(h.next)
+	h.sessions[name] = session
+	h.order = append(h.order, name)
+	return name, nil
+}
+
+func (h *held) replace(name string, session sandbox.Session) {
+	if name == "" {
+		name = MainSession
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sessions[name] = session
+}
+
+// remove forgets a session whose interpreter is gone.
+func (h *held) remove(name string) {
+	if name == "" {
+		name = MainSession
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.sessions, name)
+	for i, other := range h.order {
+		if other == name {
+			h.order = append(h.order[:i:i], h.order[i+1:]...)
+			break
+		}
+	}
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"net/http"
+
+	"glovebox/internal/engine"
+	"glovebox/internal/sandbox"
+)
+
+// cellRequest is the body of POST /v1/sandboxes/{id}/execute.
+type cellRequest struct {
+	executionRequest
+	// Session is main, or the name of a sibling.
+	Session string `json:"session"`
+}
+
+// forkRequest is the body of POST /v1/sandboxes/{id}/fork.
+type forkRequest struct {
+	Session string `json:"session"`
+	Count   int    `json:"count"`
+}
+
+// postSandbox makes a sandbox that lives between executions. The body is that of an execution, without code.
+func (g *Gateway) postSandbox(w http.ResponseWriter, r *http.Request) {
+	leave := g.place(w)
+	if leave == nil {
+		return
+	}
+	defer leave()
+	asked, err := g.decode(w, r)
+	if err != nil {
+		g.fail(w, r, err)
+		return
+	}
+	held, err := g.Engine.Hold(r.Context(), asked.Request)
+	if err != nil {
+		g.fail(w, r, err)
+		return
+	}
+	w.Header().Set("Location", "/v1/sandboxes/"+string(held.ID))
+	g.json(w, http.StatusCreated, held)
+}
+
+func (g *Gateway) getSandbox(w http.ResponseWriter, r *http.Request) {
+	held, err := g.Engine.Held(sandbox.ID(r.PathValue("id")))
+	if err != nil {
+		g.fail(w, r, err)
+		return
+	}
+	g.json(w, http.StatusOK, held)
+}
+
+func (g *Gateway) deleteSandbox(w http.ResponseWriter, r *http.Request) {
+	if err := g.Engine.Release(sandbox.ID(r.PathValue("id"))); err != nil {
+		g.fail(w, r, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// postFork forks a session of a sandbox.
+func (g *Gateway) postFork(w http.ResponseWriter, r *http.Request) {
+	leave := g.place(w)
+	if leave == nil {
+		return
+	}
+	defer leave()
+	request := forkRequest{Count: 1}
+	if err := g.decodeBody(w, r, &request); err != nil {
+		g.fail(w, r, err)
+		return
+	}
+	names, err := g.Engine.ForkHeld(r.Context(), sandbox.ID(r.PathValue("id")), request.Session, request.Count)
+	if err != nil {
+		g.fail(w, r, err)
+		return
+	}
+	g.json(w, http.StatusCreated, map[string][]string{"sessions": names})
+}
+
+// postCell runs a cell in a session; the answer is that of an execution, as a stream if asked.
+func (g *Gateway) postCell(w http.ResponseWriter, r *http.Request) {
+	leave := g.place(w)
+	if leave == nil {
+		return
+	}
+	defer leave()
+	var request cellRequest
+	if err := g.decodeBody(w, r, &request); err != nil {
+		g.fail(w, r, err)
+		return
+	}
+	asked, err := request.asked()
+	if err != nil {
+		g.fail(w, r, err)
+		return
+	}
+	id := sandbox.ID(r.PathValue("id"))
+	if refused := request.fixed(); refused != nil {
+		g.fail(w, r, refused)
+		return
+	}
+	g.follow(w, r, asked.stay, func(ctx context.Context, sink engine.Sink, begun func(sandbox.ID)) (*engine.Execution, error) {
+		return g.Engine.ExecuteIn(ctx, id, request.Session, asked.Request, sink, begun)
+	})
+}
+
+// fixed refuses what a sandbox has from its beginning.
+func (c *cellRequest) fixed() error {
+	if c.Policy != "" || c.Image != "" || c.Backend != "" || c.Language != "" || len(c.Files) > 0 || len(c.Env) > 0 || c.Detach {
+		return invalid("policy, image, backend, language, files and env are those of the sandbox, and a cell cannot be detached: leave them out")
+	}
+	return nil
+}
+
+// place gives a request that starts work its place, or answers that there is none.
+func (g *Gateway) place(w http.ResponseWriter) (leave func()) {
+	select {
+	case g.posts <- struct{}{}:
+		return func() { <-g.posts }
+	default:
+		g.problem(w, problem{Status: http.StatusTooManyRequests, Code: engine.CodeOverloaded, Detail: "too many requests are being carried out: try again later"})
+		return nil
+	}
+}
