@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+
+	"glovebox/internal/engine"
+	"glovebox/internal/sandbox"
+	"glovebox/internal/sandbox/sandboxtest"
+)
+
+func begun(sandbox.ID) {}
+
+// TestHeldSandbox: state is kept from one execution to the next; an interpreter that is gone is replaced and said so; a
+// released sandbox is gone with everything in it.
+func TestHeldSandbox(t *testing.T) {
+	b := newBench(t, nil)
+	held, err := b.Hold(t.Context(), engine.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(code string) *engine.Execution {
+		t.Helper()
+		x, err := b.ExecuteIn(t.Context(), held.ID, "", engine.Request{Code: code}, nil, begun)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	cells := sandboxtest.FakeCells()
+	run(cells.Set)
+	if x := run(cells.Show); x.Stdout != "41\n" || x.StateReset {
+		t.Errorf("second cell printed %q, state reset %v", x.Stdout, x.StateReset)
+	}
+	if x := run(cells.Crash); x.Status != engine.Status(sandbox.EndSignal) || !x.StateReset {
+		t.Errorf("after a crash: %s, state reset %v", x.Status, x.StateReset)
+	}
+	if x := run("print on"); x.Stdout != "on\n" || x.Status != engine.Status(sandbox.EndOK) {
+		t.Errorf("after a crash: %s, %q", x.Status, x.Stdout)
+	}
+	if err := b.Release(held.ID); err != nil {
+		t.Fatal(err)
+	}
+	if living := b.fake.Living(); len(living) > 0 {
+		t.Errorf("still alive: %v", living)
+	}
+	if _, err := b.ExecuteIn(t.Context(), held.ID, "", engine.Request{Code: "print x"}, nil, begun); engine.CodeOf(err) != engine.CodeNotFound {
+		t.Errorf("in a released sandbox: %v", err)
+	}
+}
+
+// TestHeldRefusals: what a held sandbox cannot do is said, each with its code.
+func TestHeldRefusals(t *testing.T) {
+	b := newBench(t, nil)
+	held, err := b.Hold(t.Context(), engine.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.ExecuteIn(t.Context(), held.ID, "other", engine.Request{Code: "print x"}, nil, begun); engine.CodeOf(err) != engine.CodeNotFound {
+		t.Errorf("unknown session: %v", err)
+	}
+	if _, err := b.ForkHeld(t.Context(), held.ID, "", 1); engine.CodeOf(err) != engine.CodeUnsupported {
+		t.Errorf("fork on a backend that cannot: %v", err)
+	}
+	if _, err := b.Held("nosuch"); engine.CodeOf(err) != engine.CodeNotFound {
+		t.Errorf("unknown sandbox: %v", err)
+	}
+	if _, err := b.Hold(t.Context(), engine.Request{Image: "missing"}); engine.CodeOf(err) != engine.CodeImage {
+		t.Errorf("missing image: %v", err)
+	}
+	if living := b.fake.Living(); len(living) != 1 {
+		t.Errorf("alive: %v", living)
+	}
+}
+
+// TestHeldAtTheLimit: one more than MaxHeld is refused and leaves nothing; a freed place can be taken.
+func TestHeldAtTheLimit(t *testing.T) {
+	b := newBench(t, nil)
+	var last sandbox.ID
+	for range engine.MaxHeld {
+		held, err := b.Hold(t.Context(), engine.Request{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = held.ID
+	}
+	if _, err := b.Hold(t.Context(), engine.Request{}); engine.CodeOf(err) != engine.CodeOverloaded {
+		t.Errorf("one too many: %v", err)
+	}
+	if living := len(b.fake.Living()); living != engine.MaxHeld {
+		t.Errorf("%d alive", living)
+	}
+	if err := b.Release(last); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Hold(t.Context(), engine.Request{}); err != nil {
+		t.Errorf("after one was released: %v", err)
+	}
+}
+
+// TestHeldFaults: a backend that fails at any step leaves no sandbox behind, and the caller gets a problem.
+func TestHeldFaults(t *testing.T) {
+	for _, method := range []sandboxtest.Method{"Create", "Lease", "Open"} {
+		t.Run(string(method), func(t *testing.T) {
+			b := newBench(t, nil, sandboxtest.Fault{Method: method, Call: 1, Kind: sandboxtest.Fail})
+			if _, err := b.Hold(t.Context(), engine.Request{}); err == nil {
+				t.Error("held although the backend failed")
+			}
+			if living := b.fake.Living(); len(living) > 0 {
+				t.Errorf("left behind: %v", fmt.Sprint(living))
+			}
+		})
+	}
+}
