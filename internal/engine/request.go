@@ -48,6 +48,9 @@ type Request struct {
 	// Inputs become variables; Return names variables whose values come back.
 	Inputs map[string]json.RawMessage
 	Return []string
+	// Fresh asks for an interpreter of the run's own, started for it rather than forked: forks of one zygote share the
+	// layout of their memory and their hash seed.
+	Fresh bool
 	// Release is called once when the execution no longer needs Files, also when the request is refused.
 	Release func()
 }

@@ -17,7 +17,7 @@ type Pooled interface {
 // sandbox for one run would cost more than it saves. With one, code that speaks of drawing gets a sandbox that has
 // drawn a chart. It is a guess about speed: a wrong one costs a fifth of a second and nothing else.
 func warmth(backend sandbox.Backend, request *Request) sandbox.Warmth {
-	if pooled, ok := backend.(Pooled); !ok || !pooled.Pooled() || request.Language != sandbox.WarmLanguage {
+	if pooled, ok := backend.(Pooled); !ok || !pooled.Pooled() || request.Fresh || request.Language != sandbox.WarmLanguage {
 		return sandbox.WarmNone
 	}
 	for _, word := range []string{"matplotlib", "pyplot", "plt.", "seaborn", "sns.", ".plot(", ".plot.", ".hist("} {

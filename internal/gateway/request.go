@@ -30,6 +30,8 @@ type executionRequest struct {
 	Env      map[string]string          `json:"env"`
 	Inputs   map[string]json.RawMessage `json:"inputs"`
 	Return   []string                   `json:"return"`
+	// Fresh asks for an interpreter that was started for this run: a fork shares its hash seed with its siblings.
+	Fresh bool `json:"fresh"`
 	// Detach asks for an answer at once, and for the result later.
 	Detach bool `json:"detach"`
 	// CancelOnDisconnect is true unless it is said to be false.
@@ -124,7 +126,7 @@ func (q *executionRequest) asked() (*asked, error) {
 	}
 	a := &asked{detach: q.Detach, stay: q.CancelOnDisconnect != nil && !*q.CancelOnDisconnect, Request: engine.Request{
 		Code: q.Code, Name: q.Name, Language: q.Language, Policy: q.Policy, Limits: overrides, Image: q.Image,
-		Backend: q.Backend, Env: q.Env, Inputs: q.Inputs, Return: q.Return,
+		Backend: q.Backend, Env: q.Env, Inputs: q.Inputs, Return: q.Return, Fresh: q.Fresh,
 	}}
 	for _, file := range q.Files {
 		a.Files = append(a.Files, sandbox.InputFile{Name: file.Name, Open: func() (io.ReadCloser, error) {

@@ -2,7 +2,11 @@
 
 package native
 
-import "errors"
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
 
 // KillKeeper kills the backend's keeper, as an operator or the kernel might.
 func KillKeeper(b *Backend) error {
@@ -12,6 +16,18 @@ func KillKeeper(b *Backend) error {
 		return errors.New("no keeper runs")
 	}
 	return b.keeper.process.Kill()
+}
+
+// SignalZygotes sends a signal to every zygote.
+func SignalZygotes(b *Backend, signal unix.Signal) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, z := range b.zygotes {
+		if err := unix.PidfdSendSignal(int(z.pidfd.Fd()), signal, nil, 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // KillZygotes kills every zygote and waits until it is gone.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"glovebox/internal/cgroup"
 	"glovebox/internal/guest/embedded"
@@ -34,6 +35,8 @@ type Config struct {
 	Language func(name string) (args []string, found bool)
 	// Zygote starts a zygote of the image; nil is the built-in one, for Python.
 	Zygote []string
+	// ForkTimeout is how long a zygote may take for one fork before it counts as stuck and is replaced; by itself 20 s.
+	ForkTimeout time.Duration
 	// Log gets what operators should know; nothing in it comes from user code.
 	Log *slog.Logger
 }
@@ -63,6 +66,9 @@ type Backend struct {
 func New(config Config) (*Backend, error) {
 	if config.Rootfs == nil || config.StateDir == "" || config.RuntimeDir == "" || config.Log == nil {
 		return nil, errors.New("native: state folder, runtime folder, images and log are required")
+	}
+	if config.ForkTimeout <= 0 {
+		config.ForkTimeout = 20 * time.Second
 	}
 	if config.Zygote == nil {
 		config.Zygote = interpreter.Zygote()

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"glovebox/internal/backend/native"
 	"glovebox/internal/sandbox"
@@ -129,7 +132,26 @@ func TestKilledZygote(t *testing.T) {
 	}
 }
 
-// TestStoppedZygote: one that does not answer is replaced.
+// TestStuckZygote: one that does not answer is replaced, and the sessions it forked live on.
+func TestStuckZygote(t *testing.T) {
+	b := newBackend(t, func(c *native.Config) { c.ForkTimeout = 3 * time.Second })
+	l := sandboxtest.DefaultLimits()
+	before := lease(t, b, warmClass(sandbox.WarmPlain), l)
+	if err := native.SignalZygotes(b, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Create(t.Context(), newID(), warmClass(sandbox.WarmPlain)); err == nil {
+		t.Error("a stopped zygote forked")
+	}
+	after := lease(t, b, warmClass(sandbox.WarmPlain), l)
+	for name, box := range map[string]sandbox.Sandbox{"before": before, "after": after} {
+		if r := script(t, box, l, "print('alive')"); r.End != sandbox.EndOK || r.stdout.String() != "alive\n" {
+			t.Errorf("%s: end %s, %q", name, r.End, r.stdout.String())
+		}
+	}
+}
+
+// TestBrokenZygote: one that does not start is an error that names it, and no reason for cold sandboxes to fail.
 func TestBrokenZygote(t *testing.T) {
 	b := newBackend(t, func(c *native.Config) { c.Zygote = []string{"/usr/bin/python3", "-c", "print('no zygote')"} })
 	if _, err := b.Create(t.Context(), newID(), warmClass(sandbox.WarmPlain)); err == nil || !strings.Contains(err.Error(), "zygote") {

@@ -33,8 +33,6 @@ const (
 	zygotePIDs   = 256
 	// zygoteTimeout is how long a zygote may take to import the data stack.
 	zygoteTimeout = 2 * time.Minute
-	// forkTimeout is how long a zygote may take for one fork before it counts as stuck and is replaced.
-	forkTimeout = 20 * time.Second
 	// A zygote is replaced after so much time or so many forks: what its sessions share by being forked from one
 	// process, the layout of their memory and their hash seed, is worth less the shorter it lives.
 	zygoteMaxAge   = time.Hour
@@ -62,6 +60,8 @@ type zygoteProcess struct {
 	next     int
 	forks    map[string]*fork
 	released bool
+
+	forkTimeout time.Duration
 }
 
 // fork is a session under way or alive.
@@ -108,6 +108,7 @@ func (b *Backend) zygote(kept *keeperProcess, image string) (*zygoteProcess, err
 		z = &zygoteProcess{
 			keeper: kept, group: b.cgroups.Open(path), started: time.Now(),
 			ready: make(chan struct{}), gone: make(chan struct{}), forks: make(map[string]*fork),
+			forkTimeout: b.config.ForkTimeout,
 		}
 		b.zygotes[image] = z
 		go z.start(b, path, image)
@@ -294,7 +295,7 @@ func (z *zygoteProcess) fork(ctx context.Context, request zygote.Fork, files []*
 		z.kill()
 		return errZygoteGone
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, forkTimeout, errors.New("the zygote is stuck"))
+	ctx, cancel := context.WithTimeoutCause(ctx, z.forkTimeout, errors.New("the zygote is stuck"))
 	defer cancel()
 	select {
 	case err := <-f.answer:
