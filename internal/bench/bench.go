@@ -148,7 +148,7 @@ type run struct {
 	folder string
 	image  image.Image
 	report *Report
-	server *server // nil until it is needed, or when another one is measured
+	own    *server // nil until it is needed, or when another one is measured
 	// peers are those that were opened so far; nil is one that is not there.
 	peers map[string]Subject
 }
@@ -189,8 +189,8 @@ func (r *run) close() error {
 			faults = append(faults, peer.Close())
 		}
 	}
-	if r.server != nil {
-		faults = append(faults, r.server.close())
+	if r.own != nil {
+		faults = append(faults, r.own.close())
 	}
 	return errors.Join(faults...)
 }
@@ -282,30 +282,30 @@ func (r *run) wall() time.Duration { return min(time.Minute, time.Duration(r.Con
 
 // client returns the subject that is measured over HTTP, and starts a server if there is none. The caller closes it.
 func (r *run) client(ctx context.Context) (*client, error) {
-	if r.Options.Server != "" {
-		c := newClient(r.Options.Server, r.Key, r.Config.Image, r.wall(), r.Now)
+	if r.Server != "" {
+		c := newClient(r.Server, r.Key, r.Config.Image, r.wall(), r.Now)
 		if err := c.healthy(ctx); err != nil {
-			return nil, errors.Join(fmt.Errorf("server %s: %w", r.Options.Server, err), c.Close())
+			return nil, errors.Join(fmt.Errorf("server %s: %w", r.Server, err), c.Close())
 		}
 		return c, nil
 	}
-	if r.server == nil {
+	if r.own == nil {
 		r.say("starting a server of our own")
 		started, err := startServer(ctx, &r.Options, r.folder)
 		if err != nil {
 			return nil, err
 		}
-		r.server = started
+		r.own = started
 	}
-	return newClient(r.server.address, r.server.key, r.Config.Image, r.wall(), r.Now), nil
+	return newClient(r.own.address, r.own.key, r.Config.Image, r.wall(), r.Now), nil
 }
 
 // serverFaults are the page faults of the server and its sandboxes so far, where they can be told.
 func (r *run) serverFaults() (int64, bool) {
-	if r.server == nil {
+	if r.own == nil {
 		return 0, false
 	}
-	usage, err := usageOf(r.server.pid)
+	usage, err := usageOf(r.own.pid)
 	return usage.faults, err == nil
 }
 

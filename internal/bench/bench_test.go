@@ -92,8 +92,7 @@ func TestWrongNamesAreRefusedTogether(t *testing.T) {
 	o := options(t)
 	o.Scenarios, o.Works, o.Versus, o.Server = []string{"warm"}, []string{"sleep"}, []string{"vm"}, "http://127.0.0.1:1"
 	_, err := bench.Run(t.Context(), o)
-	var invalid *bench.InvalidError
-	if !errors.As(err, &invalid) {
+	if _, ok := errors.AsType[*bench.InvalidError](err); !ok {
 		t.Fatalf("%v", err)
 	}
 	for _, want := range []string{`"warm"`, `"sleep"`, `"vm"`, "key", "cold, fresh"} {

@@ -77,6 +77,7 @@ func (c *client) Run(ctx context.Context, work Work, began time.Time) Sample {
 	}
 	run, err := follow(answer.Body, c.now)
 	s := Sample{Result: run.last.Sub(began), End: c.now().Sub(began), Faults: unknownFaults, Output: run.stdout, Err: err}
+	s.Ready = run.record.Usage.PoolHit
 	if err == nil {
 		s.Err = run.check(work)
 	}
@@ -93,6 +94,9 @@ type followed struct {
 	record struct {
 		Status  string `json:"status"`
 		Message string `json:"message"`
+		Usage   struct {
+			PoolHit bool `json:"pool_hit"`
+		} `json:"usage"`
 	}
 	problem string
 }

@@ -38,7 +38,7 @@ func openGoJudge(ctx context.Context, host peerHost) (Subject, string, error) {
 	if err := os.WriteFile(mounts, []byte(goJudgeMounts(host.rootfs)), 0o600); err != nil {
 		return nil, "", err
 	}
-	ports, err := freePorts(2)
+	ports, err := freePorts(ctx, 2)
 	if err != nil {
 		return nil, "", err
 	}
@@ -81,11 +81,11 @@ func goJudgeMounts(rootfs string) string {
 }
 
 // freePorts returns loopback addresses that were free a moment ago.
-func freePorts(n int) ([]string, error) {
+func freePorts(ctx context.Context, n int) ([]string, error) {
 	var addresses []string
 	for range n {
 		var config net.ListenConfig
-		listener, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
+		listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +149,8 @@ func (j *goJudge) post(ctx context.Context, work Work) ([]goJudgeResult, error) 
 		"args": python(), "env": environment(), "cpuLimit": 60 * second, "clockLimit": 60 * second,
 		"memoryLimit": int64(512 << 20), "procLimit": 64,
 		"files": []any{
-			map[string]any{"content": work.Code}, map[string]any{"name": "stdout", "max": 1 << 20},
+			map[string]any{"content": work.Code},
+			map[string]any{"name": "stdout", "max": 1 << 20},
 			map[string]any{"name": "stderr", "max": 1 << 16},
 		},
 	}}})

@@ -25,6 +25,7 @@ type inside struct {
 	class    sandbox.Class
 	limits   sandbox.Limits
 	newID    func() sandbox.ID
+	warm     bool
 	standing []sandbox.Sandbox
 }
 
@@ -39,7 +40,7 @@ func (r *run) openInside(ctx context.Context) (_ *inside, err error) {
 	if options.Executions, err = r.scratch("inside"); err != nil {
 		return nil, err
 	}
-	system, err := daemon.Open(c, options, r.Log)
+	system, err := daemon.Open(c, options, r.Log) //nolint:contextcheck // what it starts lives until it is closed
 	if err != nil {
 		return nil, &missingError{err.Error()}
 	}
@@ -49,30 +50,90 @@ func (r *run) openInside(ctx context.Context) (_ *inside, err error) {
 		err = &missingError{fmt.Sprintf("backend %s is not available: %s", backend.Name(), capabilities.Why)}
 	}
 	in := &inside{
-		backend: backend, system: system, limits: decision.Limits, newID: engine.NewIDs(),
+		warm: capabilities.Warm, backend: backend, system: system, limits: decision.Limits, newID: engine.NewIDs(),
 		class: sandbox.Class{Image: r.image.Digest, Profile: decision.Profile, Network: decision.Network},
 	}
 	if err != nil {
-		return nil, errors.Join(err, in.close())
+		return nil, errors.Join(err, in.tearDown())
 	}
 	return in, nil
 }
 
-// session makes a sandbox with an interpreter.
-func (in *inside) session(ctx context.Context) (sandbox.Sandbox, sandbox.Session, error) {
-	box, err := in.backend.Create(ctx, in.newID(), in.class)
-	if err != nil {
-		return nil, nil, err
+// create makes a sandbox, as a pool does; it stands until tearDown.
+func (in *inside) create(ctx context.Context, warmth sandbox.Warmth) (sandbox.Sandbox, error) {
+	class := in.class
+	class.Warm = warmth
+	box, err := in.backend.Create(ctx, in.newID(), class)
+	if err == nil {
+		in.standing = append(in.standing, box)
 	}
-	in.standing = append(in.standing, box)
-	if err := box.Lease(ctx, sandbox.Lease{Limits: in.limits}); err != nil {
-		return nil, nil, err
-	}
-	session, err := box.Open(ctx, sandbox.OpenSpec{Language: "python"})
-	return box, session, err
+	return box, err
 }
 
-func (in *inside) close() error {
+// open hands a sandbox out and opens its interpreter.
+func (in *inside) open(ctx context.Context, box sandbox.Sandbox) (sandbox.Session, error) {
+	if err := box.Lease(ctx, sandbox.Lease{Limits: in.limits}); err != nil {
+		return nil, err
+	}
+	return box.Open(ctx, sandbox.OpenSpec{Language: sandbox.WarmLanguage})
+}
+
+// warmest is how warm a sandbox that anything may run in can be.
+func (in *inside) warmest() sandbox.Warmth {
+	if in.warm {
+		return sandbox.WarmPlain
+	}
+	return sandbox.WarmNone
+}
+
+// onDemand runs a work in a sandbox that is made for it and destroyed after it: what a request costs that finds the
+// pool empty, less HTTP and the record.
+func (r *run) onDemand(ctx context.Context, in *inside, work Work) Sample {
+	began := r.Now()
+	box, err := in.create(ctx, in.warmest())
+	if err != nil {
+		return failed(err)
+	}
+	session, err := in.open(ctx, box)
+	if err != nil {
+		return failed(err)
+	}
+	before := r.Now().Sub(began)
+	s := r.execute(ctx, session, work)
+	s.Result += before
+	if err := box.Destroy(ctx); err != nil && s.Err == nil {
+		s.Err = err
+	}
+	in.standing = in.standing[:len(in.standing)-1]
+	s.End = r.Now().Sub(began)
+	return s
+}
+
+// poolEmpty measures sandboxes that are made when they are asked for.
+func (r *run) poolEmpty(ctx context.Context, works []Work, report *ScenarioReport) (err error) {
+	in, err := r.openInside(ctx)
+	if missing, ok := errors.AsType[*missingError](err); ok {
+		report.note("Without a pool, in process: %s.", missing.text)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.tearDown()) }()
+	rounds := r.samples(30, 2)
+	for _, work := range works {
+		r.onDemand(ctx, in, work) // the first one starts what all share
+		r.say("  %s, %d runs without a pool", work.Name, rounds)
+		t := &tally{subject: in.backend.Name() + " in process", work: work.Name, mode: "pool empty"}
+		for range rounds {
+			t.add(r.onDemand(ctx, in, work))
+		}
+		report.add(t.rows()...)
+	}
+	return nil
+}
+
+func (in *inside) tearDown() error {
 	var faults []error
 	for _, box := range in.standing {
 		faults = append(faults, box.Destroy(context.Background()))
@@ -90,8 +151,12 @@ func (r *run) cell(ctx context.Context, report *ScenarioReport) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, in.close()) }()
-	_, session, err := in.session(ctx)
+	defer func() { err = errors.Join(err, in.tearDown()) }()
+	box, err := in.create(ctx, in.warmest())
+	if err != nil {
+		return err
+	}
+	session, err := in.open(ctx, box)
 	if err != nil {
 		return err
 	}
@@ -150,29 +215,60 @@ func (r *run) execute(ctx context.Context, session sandbox.Session, work Work) S
 	return s
 }
 
+// kind is a sort of sandbox that stands idle.
+type kind struct {
+	name   string
+	warmth sandbox.Warmth
+	count  int
+	// opened says that its interpreter is started by a hand-out.
+	opened bool
+}
+
 func (r *run) density(ctx context.Context, report *ScenarioReport) (err error) {
 	in, err := r.openInside(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, in.close()) }()
-	r.say("  %d sandboxes", r.Density)
-	if _, _, err := in.session(ctx); err != nil { // the first one reads files that all others find in memory
-		return err
+	defer func() { err = errors.Join(err, in.tearDown()) }()
+	fewer := max(2, r.Density/3)
+	kinds := []kind{{"cold interpreter", sandbox.WarmNone, fewer, true}}
+	if in.warm {
+		kinds = append(kinds, kind{"ready, plain", sandbox.WarmPlain, r.Density, false}, kind{"ready, chart", sandbox.WarmChart, fewer, false})
+	} else {
+		kinds[0].count = r.Density
 	}
-	_, before, err := memory()
-	if err != nil {
-		return err
+	for _, k := range kinds {
+		if err := r.dense(ctx, in, k, report); err != nil {
+			return err
+		}
 	}
-	t := &tally{subject: in.backend.Name() + " in process", work: "-", mode: "one after the other"}
+	report.Figures = append(report.Figures, Figure{in.backend.Name(), "all kinds", "alive at once", float64(len(in.standing)), "sandboxes"})
+	report.note("Charged is what a sandbox's control groups count, those of the guest program included; what all share (keeper, zygotes) is not. Files that are in memory already are not charged again.")
+	return nil
+}
+
+// dense makes sandboxes of one kind and lets them stand.
+func (r *run) dense(ctx context.Context, in *inside, k kind, report *ScenarioReport) error {
+	r.say("  %d sandboxes: %s", k.count, k.name)
+	t := &tally{subject: in.backend.Name() + " in process", work: k.name, mode: "one after the other"}
 	charges := make(map[string][]float64)
-	for range r.Density {
+	var before int64
+	for i := range k.count + 1 {
 		began := r.Now()
-		box, _, err := in.session(ctx)
+		box, err := in.create(ctx, k.warmth)
+		if err == nil && k.opened {
+			_, err = in.open(ctx, box)
+		}
 		if err != nil {
-			return fmt.Errorf("%d sandboxes stand, the next one failed: %w", len(in.standing)-1, err)
+			return fmt.Errorf("%d sandboxes stand, the next one failed: %w", len(in.standing), err)
 		}
 		took := r.Now().Sub(began)
+		if i == 0 { // it starts and reads what all others share
+			if _, before, err = memory(); err != nil {
+				return err
+			}
+			continue
+		}
 		t.add(Sample{Result: took, End: took, Faults: unknownFaults})
 		if err := charge(charges, box.Handle()); err != nil {
 			return err
@@ -182,23 +278,16 @@ func (r *run) density(ctx context.Context, report *ScenarioReport) (err error) {
 	if err != nil {
 		return err
 	}
-	report.add(t.row("made, with an idle interpreter", func(s Sample) (float64, bool) { return milliseconds(s.End), true }))
-	report.densityFigures(in.backend.Name(), charges, float64(before-after)/float64(r.Density)/(1<<20), len(in.standing))
-	return nil
-}
-
-func (s *ScenarioReport) densityFigures(backend string, charges map[string][]float64, host float64, standing int) {
-	add := func(name string, value float64, unit string) {
-		s.Figures = append(s.Figures, Figure{backend, "idle interpreter", name, value, unit})
-	}
-	add("alive at once", float64(standing), "sandboxes")
-	for _, kind := range []string{chargedAll, chargedKernel, chargedCache} {
-		if values := charges[kind]; len(values) > 0 {
-			add(kind+", each, p50", Summarize(values).P50, "MiB")
+	report.add(t.row("made", func(s Sample) (float64, bool) { return milliseconds(s.End), true }))
+	for _, what := range []string{chargedAll, chargedKernel, chargedCache} {
+		if values := charges[what]; len(values) > 0 {
+			report.Figures = append(report.Figures, Figure{in.backend.Name(), k.name, what + ", each, p50", Summarize(values).P50, "MiB"})
 		}
 	}
-	add("available memory of the host that went, each", host, "MiB")
-	s.note("Charged is what the sandbox's control groups count, the guest program's included; the keeper that all share is not. Files that are in memory for the first sandbox already are not charged to the later ones.")
+	report.Figures = append(report.Figures, Figure{
+		in.backend.Name(), k.name, "available memory of the host that went, each", float64(before-after) / float64(k.count) / (1 << 20), "MiB",
+	})
+	return nil
 }
 
 // What a control group tells of its memory.

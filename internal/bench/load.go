@@ -39,6 +39,7 @@ func (r *run) sustained(ctx context.Context, report *ScenarioReport) (err error)
 					return context.Cause(ctx)
 				}
 				r.say("  %s, %d at a time for %s: %s", work.Name, r.Parallel, r.Duration/slicesEach, way.tally.subject)
+				r.settle(ctx)
 				samples, took := way.busy(ctx, r.Duration/slicesEach)
 				way.tally.samples = append(way.tally.samples, samples...)
 				way.runs += succeeded(samples)

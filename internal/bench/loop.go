@@ -23,13 +23,13 @@ func openLoop(ctx context.Context, now func() time.Time, rate float64, length ti
 	samples := make([]Sample, count)
 	room := make(chan struct{}, most)
 	var running sync.WaitGroup
-	first := now()
+	first, started := now(), 0
 	for i := range count {
 		scheduled := first.Add(time.Duration(float64(i) / rate * float64(time.Second)))
 		if !sleepUntil(ctx, now, scheduled) {
-			samples = samples[:i]
 			break
 		}
+		started++
 		select {
 		case room <- struct{}{}:
 		default:
@@ -42,7 +42,7 @@ func openLoop(ctx context.Context, now func() time.Time, rate float64, length ti
 		})
 	}
 	running.Wait()
-	return samples
+	return samples[:started]
 }
 
 // sleepUntil reports whether the moment came before ctx ended.

@@ -39,10 +39,12 @@ const reading = `## How to read the tables
 Times are milliseconds. *result* is the time until the last output arrived, *end* until the answer was complete: the sandbox gone, its files
 read. For a program, *end* is the end of its process. Percentiles are values that occurred (nearest rank): with fewer than 100 runs p99 is
 the slowest one. In an open loop requests come at a fixed rate whatever became of the earlier ones, and latency counts from the scheduled
-moment. "In turn" is a closed loop, drained: one run at a time, begun when nothing is left of the one before, the subjects alternating, so
-that a disturbance hits all alike; each subject had one unmeasured run of each work before. Every output was compared with the right one. *Faults* are page faults of a run, where they can be told: a program's own and
-those of what it waited for, or of the server with all its sandboxes. *Busy* is how many processors were at work on average, with the bench
-and all it started, and with anything else.
+moment. "In turn" is a closed loop, drained: one run at a time, begun when nothing is left of the one before and the server has come to
+rest, that is, has made its next sandboxes ready; the subjects alternate, so that a disturbance hits all alike, and each had one unmeasured
+run of each work before. "Pool empty" is a sandbox that is made when it is asked for. Every output was compared with the right one.
+*Faults* are page faults of a run, where they can be told: a program's own and those of what it waited for, or of the server with all its
+sandboxes, the making of the next one included. *Busy* is how many processors were at work on average, with the bench and all it started,
+and with anything else.
 `
 
 func (r *Report) machine(p *page) {
@@ -164,7 +166,7 @@ func (s *ScenarioReport) rowTable(p *page) {
 		}
 		rows = append(rows, append(line, bad, faults))
 		if row.FirstError != "" {
-			s.note("%s, %s: the first error: %s", row.Work, row.Subject, row.FirstError)
+			s.note("%s, %s: the first error: %s", row.Work, row.Subject, strings.Join(strings.Fields(row.FirstError), " "))
 		}
 	}
 	s.Notes = slices.Compact(s.Notes)
@@ -249,6 +251,7 @@ func (r *Report) unmeasured(p *page) {
 			p.line("- the peer %s: not asked for (`--vs %s`).", peer.Name, peer.Name)
 		}
 	}
+	p.line("- A pool that is empty, over HTTP and without a crowd; in process it is, see fresh.")
 	p.line("- Hours of load, and what they do to the server's memory, descriptors, control groups and mounts.")
 	p.line("- Sessions over HTTP, other backends than the default one, networks, uploads and large outputs.")
 	p.line("- Other hardware: the cost of a page fault, above, moves most of these figures.")

@@ -111,8 +111,10 @@ func TestFigure(t *testing.T) {
 func TestTallyKeepsErrorsOutOfThePercentiles(t *testing.T) {
 	t.Parallel()
 	tally := &tally{subject: "s", work: "w", mode: "m", samples: []Sample{
-		{End: time.Millisecond, Faults: 10}, {End: 3 * time.Millisecond, Faults: 20},
-		{End: time.Hour, Err: errors.New("wrong"), Faults: 9999}, {End: time.Hour, Rejected: true, Err: errors.New("429")},
+		{End: time.Millisecond, Faults: 10},
+		{End: 3 * time.Millisecond, Faults: 20},
+		{End: time.Hour, Err: errors.New("wrong"), Faults: 9999},
+		{End: time.Hour, Rejected: true, Err: errors.New("429")},
 	}}
 	row := tally.rows()[1]
 	if row.N != 2 || row.Max != 3 || row.Errors != 1 || row.Rejected != 1 || row.FirstError != "wrong" {

@@ -54,6 +54,8 @@ type ScenarioReport struct {
 	Rows       []Row       `json:"rows"`
 	Figures    []Figure    `json:"figures"`
 	Notes      []string    `json:"notes"`
+	// ready are the figures about the pool, until they find their place among the others.
+	ready []Figure
 }
 
 // Figure is a single number.
@@ -100,7 +102,7 @@ func (r *run) newReport() (*Report, error) {
 		Image:  ImageInfo{Name: r.image.Name, Digest: r.image.Digest, Python: r.image.PythonVersion, Packages: map[string]string{}},
 		Server: "started by the bench, with a data folder of its own", Peers: []PeerInfo{},
 	}
-	if r.Options.Server != "" {
+	if r.Server != "" {
 		report.Server = "one that was running already"
 	}
 	for _, p := range r.image.Packages.Python {

@@ -26,8 +26,10 @@ func exampleReport() *Report {
 		Image:   ImageInfo{Name: "python", Digest: "sha256:0123456789abcdef"},
 		Peers:   []PeerInfo{{Name: Bare, Flags: "plain"}, {Name: "bwrap", Missing: "not there", Install: "install it"}},
 		Scenarios: []*ScenarioReport{
-			{Name: "fresh", Title: "Title", Rows: []Row{row, end, other}, Conditions: &Conditions{Others: 1, Seconds: 3},
-				Figures: []Figure{{Self, "print", "answered", 50, "runs"}}},
+			{
+				Name: "fresh", Title: "Title", Rows: []Row{row, end, other}, Conditions: &Conditions{Others: 1, Seconds: 3},
+				Figures: []Figure{{Self, "print", "answered", 50, "runs"}},
+			},
 			{Name: "cell", Title: "Cells", Skipped: "not there yet"},
 		},
 	}
@@ -41,7 +43,7 @@ func TestMarkdown(t *testing.T) {
 	}
 	text := out.String()
 	for _, want := range []string{
-		"on 2026-01-02 03:04 UTC", "a processor, 2 cores, virtual machine", "NO: other work took processors during fresh (1)",
+		"on 2026-01-02 03:04 UTC", "a processor, 2 cores, virtual machine", "NO: other work took processors during fresh (1.00)",
 		"- bwrap: **not measured**: not there. To have it: install it", "python 0123456789ab",
 		"| print | glovebox | in turn | result = end | 3   | 0.50 | 12.3 | 20   | 457 | 457 | 0      | 12     |",
 		`| a\|b  |`, "50 runs", "- a|b, glovebox: the first error: no way", "Skipped: not there yet", "- cold: not asked for.",

@@ -23,7 +23,7 @@ func (r *run) compare(ctx context.Context, works []Work, subjects []Subject, rou
 		for i, s := range subjects {
 			tallies[i] = &tally{subject: s.Name(), work: work.Name, mode: inTurn}
 			names = append(names, s.Name())
-			s.Run(ctx, work, r.Now()) // the first run reads files that later ones find in memory
+			r.counted(ctx, s, work) // the first run reads files that later ones find in memory
 		}
 		r.say("  %s, %d runs each: %s", work.Name, rounds, strings.Join(names, ", "))
 		runOne := func(ctx context.Context, i int) Sample { return r.counted(ctx, subjects[i], work) }
@@ -35,13 +35,33 @@ func (r *run) compare(ctx context.Context, works []Work, subjects []Subject, rou
 	return all, nil
 }
 
-// counted runs once, alone, so that the server's faults meanwhile are those of this run.
+// settle waits until the server rests: it may make the next sandboxes ready after it has answered, which belongs to its
+// own turn and not to that of the next subject.
+func (r *run) settle(ctx context.Context) {
+	const most, pause, calm = 3 * time.Second, 25 * time.Millisecond, 3
+	if r.own == nil {
+		return
+	}
+	var last time.Duration
+	for began, quiet := r.Now(), 0; quiet < calm && r.Now().Sub(began) < most; {
+		usage, err := usageOf(r.own.pid)
+		if err != nil || !sleepUntil(ctx, r.Now, r.Now().Add(pause)) {
+			return
+		}
+		if quiet++; usage.cpu != last {
+			quiet, last = 0, usage.cpu
+		}
+	}
+}
+
+// counted runs once, alone, so that the server's faults until it rests are those of this run.
 func (r *run) counted(ctx context.Context, subject Subject, work Work) Sample {
 	if _, remote := subject.(*client); !remote {
 		return subject.Run(ctx, work, r.Now())
 	}
 	before, known := r.serverFaults()
 	s := subject.Run(ctx, work, r.Now())
+	r.settle(ctx)
 	if after, still := r.serverFaults(); known && still {
 		s.Faults = after - before
 	}
@@ -73,11 +93,8 @@ func ratios(rows []Row, metric string) []Figure {
 func (r *run) selfProcess() *program {
 	return &program{
 		name: "glovebox run", now: r.Now, countsFaults: true,
-		args: []string{r.Program, "run", "--no-server", "--image", r.Config.Image, "--timeout", r.wall().String(), "-"},
-		change: func(c *exec.Cmd) {
-			prepared := glovebox(context.Background(), &r.Options, r.folder, c.Args[1:]...)
-			c.Args, c.Env = prepared.Args, prepared.Env
-		},
+		args:   r.arguments(r.folder, "run", "--no-server", "--image", r.Config.Image, "--timeout", r.wall().String(), "-"),
+		change: func(c *exec.Cmd) { c.Env = r.variables() },
 	}
 }
 
@@ -125,19 +142,23 @@ func (r *run) fresh(ctx context.Context, report *ScenarioReport) (err error) {
 	works := r.works(printWork(), groupbyWork())
 	for _, work := range works {
 		c.Run(ctx, work, r.Now())
-		report.add(r.offered(ctx, c, work).rows()...)
+		r.settle(ctx)
+		t := r.offered(ctx, c, work)
+		report.add(t.rows()...)
+		report.ready = append(report.ready, t.readiness()...)
 	}
 	tallies, err := r.compare(ctx, works, subjects, r.samples(20, 2))
 	if err != nil {
 		return err
 	}
 	for _, group := range tallies {
+		report.ready = append(report.ready, group[0].readiness()...)
 		for _, t := range group {
 			report.add(t.rows()...)
 		}
 	}
-	report.Figures = ratios(report.Rows, metricResult)
-	return nil
+	report.Figures = append(ratios(report.Rows, metricResult), report.ready...)
+	return r.poolEmpty(ctx, works, report)
 }
 
 // offered runs an open loop.
@@ -149,6 +170,7 @@ func (r *run) offered(ctx context.Context, c *client, work Work) *tally {
 	t.samples = openLoop(ctx, r.Now, r.Rate, r.Duration, mostAtOnce, func(ctx context.Context, began time.Time) Sample {
 		return c.Run(ctx, work, began)
 	})
+	r.settle(ctx)
 	if after, still := r.serverFaults(); known && still && len(t.samples) > 0 {
 		mean := float64(after-before) / float64(len(t.samples))
 		t.faults = &mean
@@ -170,7 +192,7 @@ func (r *run) chart(ctx context.Context, report *ScenarioReport) (err error) {
 	for _, t := range tallies[0] {
 		report.add(t.rows()...)
 	}
-	report.Figures = ratios(report.Rows, metricResult)
+	report.Figures = append(ratios(report.Rows, metricResult), tallies[0][0].readiness()...)
 	return nil
 }
 
@@ -182,12 +204,14 @@ func (r *run) burst(ctx context.Context, report *ScenarioReport) (err error) {
 	defer func() { err = errors.Join(err, c.Close()) }()
 	for _, work := range r.works(groupbyWork()) {
 		c.Run(ctx, work, r.Now())
+		r.settle(ctx)
 		r.say("  %s, %d at once", work.Name, r.Burst)
 		t := &tally{subject: c.Name(), work: work.Name, mode: fmt.Sprintf("%d at once", r.Burst)}
 		var took time.Duration
 		t.samples, took = atOnce(ctx, r.Now, r.Burst, func(ctx context.Context, began time.Time) Sample { return c.Run(ctx, work, began) })
 		rows := t.rows()
 		report.add(rows...)
+		report.Figures = append(report.Figures, t.readiness()...)
 		report.Figures = append(report.Figures,
 			Figure{c.Name(), work.Name, "answered with the right result", float64(rows[0].N), "runs"},
 			Figure{c.Name(), work.Name, "answered 429", float64(rows[0].Rejected), "runs"},

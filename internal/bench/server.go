@@ -32,7 +32,7 @@ type server struct {
 
 const startPatience = 30 * time.Second
 
-var listens = regexp.MustCompile(`listens on (http://\S+)`) //nolint:gochecknoglobals // compiled once
+var listens = regexp.MustCompile(`listens on (http://\S+)`)
 
 // dataFolder makes a data folder whose images are those of another one.
 func dataFolder(folder, images string) error {
@@ -42,25 +42,30 @@ func dataFolder(folder, images string) error {
 	return os.Symlink(filepath.Join(images, "images"), filepath.Join(folder, "images"))
 }
 
-// glovebox prepares a call of this program that works on the folder and says little.
-func glovebox(ctx context.Context, o *Options, folder string, args ...string) *exec.Cmd {
+// arguments are those of a call of this program that works on the folder, its own name first.
+func (o *Options) arguments(folder string, args ...string) []string {
+	call := []string{o.Program, "--data", folder}
 	if o.ConfigFile != "" {
-		args = append([]string{"--config", o.ConfigFile}, args...)
+		call = append(call, "--config", o.ConfigFile)
 	}
-	command := exec.CommandContext(ctx, o.Program, append([]string{"--data", folder}, args...)...)
-	command.Env = slices.DeleteFunc(slices.Clone(o.Environment), func(variable string) bool {
+	return append(call, args...)
+}
+
+// variables are those of a call of this program that says little.
+func (o *Options) variables(more ...string) []string {
+	kept := slices.DeleteFunc(slices.Clone(o.Environment), func(variable string) bool {
 		return strings.HasPrefix(variable, "GLOVEBOX_DATA=") || strings.HasPrefix(variable, "GLOVEBOX_ADDR=") ||
 			strings.HasPrefix(variable, "GLOVEBOX_TOKEN=") || strings.HasPrefix(variable, "GLOVEBOX_LOG_LEVEL=")
 	})
-	command.Env = append(command.Env, "GLOVEBOX_LOG_LEVEL=error")
-	return command
+	return append(append(kept, "GLOVEBOX_LOG_LEVEL=error"), more...)
 }
 
 // startServer starts a server and waits until it says where it is.
 func startServer(ctx context.Context, o *Options, folder string) (*server, error) {
 	s := &server{key: rand.Text(), ended: make(chan error, 1), said: &bytes.Buffer{}}
-	s.command = glovebox(context.WithoutCancel(ctx), o, folder, "serve", "--addr", "127.0.0.1:0")
-	s.command.Env = append(s.command.Env, "GLOVEBOX_TOKEN="+s.key)
+	call := o.arguments(folder, "serve", "--addr", "127.0.0.1:0")
+	s.command = exec.CommandContext(context.WithoutCancel(ctx), call[0], call[1:]...)
+	s.command.Env = o.variables("GLOVEBOX_TOKEN=" + s.key)
 	s.command.Stderr = s.said
 	reader, writer := io.Pipe()
 	s.command.Stdout = writer

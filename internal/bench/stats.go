@@ -55,6 +55,8 @@ type Sample struct {
 	Faults int64
 	// Output is what was printed.
 	Output string
+	// Ready says that the sandbox stood ready in a pool.
+	Ready bool
 	// Rejected says that the subject was too busy and said so.
 	Rejected bool
 	Err      error
@@ -90,6 +92,23 @@ type tally struct {
 }
 
 func (t *tally) add(s Sample) { t.samples = append(t.samples, s) }
+
+// readiness is how many runs found a sandbox that stood ready.
+func (t *tally) readiness() []Figure {
+	ready, all := 0, 0
+	for _, s := range t.samples {
+		if s.Err == nil {
+			all++
+		}
+		if s.Err == nil && s.Ready {
+			ready++
+		}
+	}
+	if all == 0 {
+		return nil
+	}
+	return []Figure{{t.subject, t.work, t.mode + ": found a sandbox ready", float64(ready) / float64(all) * 100, "%"}}
+}
 
 // row summarizes one metric of the good samples.
 func (t *tally) row(metric string, value func(Sample) (float64, bool)) Row {

@@ -52,10 +52,16 @@ func (g *Group) setMemory(limit int64) error {
 		return swapErr
 	}
 	if err != nil {
-		return g.set(Memory, "memory.limit_in_bytes", value)
+		if err := g.set(Memory, "memory.limit_in_bytes", value); err != nil {
+			return err
+		}
 	}
-	return nil
+	return g.setIfThere(Memory, "memory.kmem.tcp.limit_in_bytes", strconv.FormatInt(min(limit, socketMemory), 10))
 }
+
+// socketMemory bounds the buffers of network sockets in version 1, which counts them apart, and only in groups that have
+// a limit for them. Version 2 counts them as memory.
+const socketMemory = 32 << 20
 
 func (g *Group) setCPU(milli int64) error {
 	quota := strconv.FormatInt(milli*period/1000, 10)
@@ -112,19 +118,21 @@ type Usage struct {
 	PIDRefusals int64
 }
 
+// CPU reads the processor time that the group and the groups beneath it used, also those that are gone.
+func (g *Group) CPU() (time.Duration, error) {
+	if g.unified(CPU) {
+		micro, err := g.field(CPU, "cpu.stat", "usage_usec")
+		return time.Duration(micro) * time.Microsecond, err
+	}
+	nano, err := g.number(CPUAcct, "cpuacct.usage")
+	return time.Duration(nano), err
+}
+
 // Usage reads the counters.
 func (g *Group) Usage() (Usage, error) {
 	var u Usage
 	var errs [4]error
-	if g.unified(CPU) {
-		var micro int64
-		micro, errs[0] = g.field(CPU, "cpu.stat", "usage_usec")
-		u.CPU = time.Duration(micro) * time.Microsecond
-	} else {
-		var nano int64
-		nano, errs[0] = g.number(CPUAcct, "cpuacct.usage")
-		u.CPU = time.Duration(nano)
-	}
+	u.CPU, errs[0] = g.CPU()
 	if g.unified(Memory) {
 		u.MemoryPeak, errs[1] = g.number(Memory, "memory.peak")
 		if errors.Is(errs[1], os.ErrNotExist) { // before Linux 5.19
@@ -146,26 +154,21 @@ func (g *Group) Empty() (bool, error) {
 	return len(pids) == 0, err
 }
 
-// pids lists the processes of the group and the groups beneath it.
+// pids lists the processes of the group and the groups beneath it, as the hierarchy that counts them has them.
 func (g *Group) pids() ([]int, error) {
 	var pids []int
-	for _, root := range g.host.roots() {
-		err := filepath.WalkDir(filepath.Join(root, g.path), func(path string, entry os.DirEntry, err error) error {
-			if errors.Is(err, os.ErrNotExist) {
-				return nil
-			}
-			if err != nil || !entry.IsDir() {
-				return err
-			}
-			found, err := readPIDs(filepath.Join(path, "cgroup.procs"))
-			pids = append(pids, found...)
-			return err
-		})
-		if err != nil {
-			return nil, err
+	err := filepath.WalkDir(filepath.Join(g.host.root(PIDs), g.path), func(path string, entry os.DirEntry, err error) error {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
 		}
-	}
-	return pids, nil
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		found, err := readPIDs(filepath.Join(path, "cgroup.procs"))
+		pids = append(pids, found...)
+		return err
+	})
+	return pids, err
 }
 
 func readPIDs(file string) ([]int, error) {
@@ -190,11 +193,10 @@ func readPIDs(file string) ([]int, error) {
 // Kill ends every process in the group and beneath it: with one write where version 2 can, otherwise one by one. It
 // does not wait.
 func (g *Group) Kill() error {
-	if g.host.v2 != "" {
-		err := os.WriteFile(filepath.Join(g.host.v2, g.path, "cgroup.kill"), []byte("1"), 0)
-		if err == nil || len(g.host.v1) == 0 {
-			return err
-		}
+	if g.unified(PIDs) {
+		if os.WriteFile(filepath.Join(g.host.v2, g.path, "cgroup.kill"), []byte("1"), 0) == nil {
+			return nil
+		} // before Linux 5.14 there is no such file
 	}
 	pids, err := g.pids()
 	for _, pid := range pids {

@@ -118,17 +118,14 @@ func (h *Host) root(controller string) string {
 	return h.v1[controller]
 }
 
-// roots returns every hierarchy a group has a folder in: those of the controllers, and version 2 wherever it is, for
-// its way to kill a whole group.
+// roots returns every hierarchy a group has a folder in: those of the controllers. On a host that has version 2 without
+// them its folders would cost as much as the others and bring nothing.
 func (h *Host) roots() []string {
 	var roots []string
 	for _, controller := range []string{Memory, CPU, CPUAcct, PIDs} {
 		if root := h.root(controller); root != "" && !slices.Contains(roots, root) {
 			roots = append(roots, root)
 		}
-	}
-	if h.v2 != "" && !slices.Contains(roots, h.v2) {
-		roots = append(roots, h.v2)
 	}
 	return roots
 }

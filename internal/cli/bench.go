@@ -24,7 +24,7 @@ type benchCommand struct {
 	Parallel  int           `help:"Workers of the sustained load (default: one a processor)." placeholder:"N"`
 	Density   int           `help:"Sandboxes that stand idle at once (default: 30)." placeholder:"N"`
 	Server    string        `help:"Measure this running server in place of one started for it." placeholder:"URL"`
-	Key       string        `help:"The running server's token." placeholder:"TOKEN"`
+	Key       string        `help:"The running server's token (default: GLOVEBOX_TOKEN)." placeholder:"TOKEN"`
 	Image     string        `help:"Image (default: python)." placeholder:"I"`
 	Short     bool          `help:"Only show that every scenario works, in less than a minute."`
 	JSON      bool          `help:"Print one JSON object in place of tables." name:"json"`
@@ -49,9 +49,11 @@ func (c benchCommand) Run(s *session) error {
 	if c.Image != "" {
 		o.Config.Image = c.Image
 	}
+	if o.Key == "" {
+		o.Key = string(s.config.Token)
+	}
 	report, err := bench.Run(s.ctx, o)
-	var invalid *bench.InvalidError
-	if errors.As(err, &invalid) {
+	if _, ok := errors.AsType[*bench.InvalidError](err); ok {
 		return usage("%w", err)
 	}
 	if report == nil {

@@ -13,6 +13,7 @@ import (
 	"glovebox/images"
 	"glovebox/internal/engine"
 	"glovebox/internal/image"
+	"glovebox/internal/interpreter"
 	"glovebox/internal/policy"
 )
 
@@ -64,7 +65,9 @@ func (c imageBuild) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	built, err := store.Build(s.ctx, folder, image.BuildOptions{Progress: s.Stderr, Refresh: c.Refresh})
+	built, err := store.Build(s.ctx, folder, image.BuildOptions{
+		Progress: s.Stderr, Programs: interpreter.Files(), Refresh: c.Refresh,
+	})
 	if err != nil {
 		return imageError(err)
 	}

@@ -10,13 +10,16 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
+	definitions "glovebox/images"
 	"glovebox/internal/artifact"
 	"glovebox/internal/config"
 	"glovebox/internal/engine"
 	"glovebox/internal/image"
+	"glovebox/internal/interpreter"
 	"glovebox/internal/sandbox"
 )
 
@@ -197,15 +200,41 @@ func openImages(c config.Config, options Options) (engine.Images, rootfsFunc, er
 		release, err := found.Pin()
 		return found.Rootfs, release, err
 	}
-	return images{store}, rootfs, nil
+	return &images{store: store}, rootfs, nil
 }
 
 // images is the engine's view of the image store.
-type images struct{ store *image.Store }
+type images struct {
+	store *image.Store
+	// stale remembers by digest whether an image was built with other programs than this binary speaks with.
+	stale sync.Map
+}
+
+// outOfDate reports whether a built-in image holds the programs of another version. Those of other definitions are not
+// known here.
+func (i *images) outOfDate(found image.Image) bool {
+	if known, ok := i.stale.Load(found.Digest); ok {
+		return known == true
+	}
+	folder, err := definitions.Definition(found.Name)
+	if err != nil {
+		return false
+	}
+	stale, err := i.store.Stale(folder, image.BuildOptions{Programs: interpreter.Files()})
+	if err != nil {
+		return false // Pin says what is wrong
+	}
+	i.stale.Store(found.Digest, stale)
+	return stale
+}
 
 // Use resolves name and pins the image.
-func (i images) Use(name string) (string, func(), error) {
+func (i *images) Use(name string) (string, func(), error) {
 	found, err := i.store.Show(name)
+	if err == nil && i.outOfDate(found) {
+		return "", nil, &engine.Problem{Code: engine.CodeImage, Text: fmt.Sprintf(
+			"image %q was built by another version of glovebox: run `glovebox image build %s`; only what changed is made again", found.Name, found.Name)}
+	}
 	if err == nil {
 		var release func()
 		if release, err = found.Pin(); err == nil {

@@ -176,7 +176,7 @@ func checkNotice(notice *sandbox.Notice) *sandbox.Notice {
 	}
 	code := notice.Code
 	for _, c := range []byte(code) {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' && c != '.' {
 			code = ""
 			break
 		}

@@ -392,3 +392,12 @@ func TestManyAtOnceGetTheirOwn(t *testing.T) {
 	}
 	group.Wait()
 }
+
+// TestNoticeCodesKeepTheirDots: the codes of the interpreters are words with dots, and reach the caller as they are.
+func TestNoticeCodesKeepTheirDots(t *testing.T) {
+	t.Parallel()
+	x := newBench(t, nil).run(t, code("notice chart.missing_glyph text", "notice Bad! text"), nil)
+	if !warned(x, "chart.missing_glyph") || !warned(x, "notice") {
+		t.Errorf("got %v", x.Warnings)
+	}
+}

@@ -10,13 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"glovebox/internal/guest/wire"
+	"glovebox/internal/image/imagetest"
 	"glovebox/internal/interpreter"
 )
 
@@ -43,25 +43,13 @@ exec chroot --userspec=1000:1000 "$root" /usr/bin/env -i PATH=/usr/local/bin:/us
 	LANG=C.UTF-8 OPENBLAS_NUM_THREADS=1 /bin/sh -c 'cd /home/user && exec "$@"' sh "$@"
 `
 
-// rootfs finds the image to test with, or skips.
+// rootfs returns the image to test with, or skips.
 func rootfs(t *testing.T) string {
 	t.Helper()
-	path := os.Getenv("GLOVEBOX_TEST_ROOTFS")
-	if path == "" {
-		if found, err := os.ReadFile("/tmp/glovebox-rootfs.txt"); err == nil {
-			path = strings.TrimSpace(string(found))
-		}
-	}
-	if path == "" {
-		t.Skip("skipped: GLOVEBOX_TEST_ROOTFS names no image")
-	}
-	if _, err := os.Stat(filepath.Join(path, "usr/bin/python3")); err != nil {
-		t.Skipf("skipped: no Python in the image: %v", err)
-	}
 	if os.Geteuid() != 0 {
-		t.Skip("skipped: mounting the image needs root")
+		t.Skip("mounting the image needs root")
 	}
-	return path
+	return imagetest.Rootfs(t)
 }
 
 func entered(ctx context.Context, image, files, work string, args ...string) *exec.Cmd {

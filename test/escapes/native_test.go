@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"glovebox/internal/backend/native"
+	"glovebox/internal/image/imagetest"
 	"glovebox/internal/sandbox"
 	"glovebox/test/escapes"
 )
@@ -175,16 +175,10 @@ func keys(m map[string]int) func(func(string) bool) {
 
 func newNative(t *testing.T) sandbox.Backend {
 	t.Helper()
-	rootfs := os.Getenv("GLOVEBOX_TEST_ROOTFS")
-	if rootfs == "" {
-		rootfs = "/var/lib/glovebox/images/python/rootfs"
-	}
-	if _, err := os.Stat(filepath.Join(rootfs, "usr/bin/python3")); err != nil {
-		t.Skipf("the image python is not there (%v): build it with `make image`", err)
-	}
+	rootfs := imagetest.Rootfs(t)
 	b, err := native.New(native.Config{
 		StateDir: t.TempDir(), RuntimeDir: "/run/glovebox", Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		Rootfs: func(string) (string, error) { return rootfs, nil },
+		Rootfs: func(string) (string, func(), error) { return rootfs, func() {}, nil },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"glovebox/internal/config"
 	"glovebox/internal/daemon"
 	"glovebox/internal/engine"
+	"glovebox/internal/image/imagetest"
 	"glovebox/internal/sandbox"
 )
 
@@ -30,13 +30,7 @@ func (i oneImage) Use(string) (string, func(), error) { return i.rootfs, func() 
 
 func newSystem(t *testing.T) *daemon.System {
 	t.Helper()
-	rootfs := os.Getenv("GLOVEBOX_TEST_ROOTFS")
-	if rootfs == "" {
-		rootfs = "/var/lib/glovebox/images/python/rootfs"
-	}
-	if _, err := os.Stat(filepath.Join(rootfs, "usr/bin/python3")); err != nil {
-		t.Skipf("the image python is not there (%v): build it with `make image`", err)
-	}
+	rootfs := imagetest.Rootfs(t)
 	if os.Geteuid() != 0 {
 		t.Skip("native sandboxes need root")
 	}

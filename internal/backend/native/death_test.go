@@ -17,6 +17,7 @@ import (
 
 	"glovebox/internal/backend/native"
 	"glovebox/internal/cgroup"
+	"glovebox/internal/image/imagetest"
 	"glovebox/internal/sandbox"
 	"glovebox/internal/sandbox/sandboxtest"
 )
@@ -68,7 +69,7 @@ func beDaemon(dir, runtime string) error {
 // TestKilledDaemonLeavesNothing: after kill -9 of the daemon every process in its boxes ends by itself, and the next
 // daemon finds and removes the control groups and folders.
 func TestKilledDaemonLeavesNothing(t *testing.T) {
-	root := rootfs(t)
+	root := imagetest.Rootfs(t)
 	state, runtime := filepath.Join(t.TempDir(), "state"), t.TempDir()
 	daemon := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this very test
 	daemon.Env = append(os.Environ(), playDaemon+"="+state, playRuntime+"="+runtime, "GLOVEBOX_TEST_ROOTFS="+root)

@@ -43,3 +43,25 @@ func KillZygotes(b *Backend) error {
 	}
 	return nil
 }
+
+// CPUOfAll returns the processor time, in nanoseconds, of everything that the backend started in groups of its own, also
+// of what has ended.
+func CPUOfAll(b *Backend) (int64, error) {
+	usage, err := b.cgroups.Open(b.lease.name()).CPU()
+	return int64(usage), err
+}
+
+// CPUOfZygotes is the part of CPUOfAll that living zygotes used themselves, without what they forked.
+func CPUOfZygotes(b *Backend) (int64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var sum int64
+	for _, z := range b.zygotes {
+		usage, err := z.group.CPU()
+		if err != nil {
+			return 0, err
+		}
+		sum += int64(usage)
+	}
+	return sum, nil
+}

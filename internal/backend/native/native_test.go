@@ -9,27 +9,15 @@ import (
 	"testing"
 
 	"glovebox/internal/backend/native"
+	"glovebox/internal/image/imagetest"
 	"glovebox/internal/sandbox"
 	"glovebox/internal/sandbox/sandboxtest"
 )
 
-// rootfs returns the root folder of the image python, or skips.
-func rootfs(t testing.TB) string {
-	t.Helper()
-	dir := os.Getenv("GLOVEBOX_TEST_ROOTFS")
-	if dir == "" {
-		dir = "/var/lib/glovebox/images/python/rootfs"
-	}
-	if _, err := os.Stat(filepath.Join(dir, "usr/bin/python3")); err != nil {
-		t.Skipf("the image python is not there (%v): build it with `make image`", err)
-	}
-	return dir
-}
-
 // newBackend returns a backend of its own, in folders of the test.
 func newBackend(t testing.TB, change ...func(*native.Config)) *native.Backend {
 	t.Helper()
-	dir := rootfs(t)
+	dir := imagetest.Rootfs(t)
 	config := native.Config{
 		StateDir: filepath.Join(t.TempDir(), "sandboxes"), RuntimeDir: "/run/glovebox",
 		Log:    slog.New(slog.NewTextHandler(os.Stderr, nil)),

@@ -16,7 +16,7 @@ type orphans struct {
 func (o *orphans) ended(pid int, status uint32) {
 	if tell := o.waiting[pid]; tell != nil {
 		delete(o.waiting, pid)
-		tell(status)
+		go tell(status) // a guest that does not read must not stop the others' news
 		return
 	}
 	if o.done == nil {
@@ -27,11 +27,11 @@ func (o *orphans) ended(pid int, status uint32) {
 	}
 }
 
-// wait calls tell, once, with the status of the process; tell must not wait.
+// wait calls tell, once, with the status of the process.
 func (o *orphans) wait(pid int, tell func(status uint32)) {
 	if status, known := o.done[pid]; known {
 		delete(o.done, pid)
-		tell(status)
+		go tell(status) // a guest that does not read must not stop the others' news
 		return
 	}
 	if o.waiting == nil {

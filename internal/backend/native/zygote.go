@@ -180,8 +180,14 @@ func (z *zygoteProcess) launch(b *Backend, path, image string) error {
 	}
 	_ = theirs.Close() // otherwise its end would not show
 	spec := zygote.Spec{Args: b.config.Zygote, Env: zygoteEnvironment(), Cgroups: len(procs)}
-	if err := packet.Send(int(ours.Fd()), spec); err != nil {
+	description, err := json.Marshal(warmConfinement(len(procs)))
+	if err != nil {
 		return err
+	}
+	for _, first := range []any{spec, zygote.Setup{Confine: description}} {
+		if err := packet.Send(int(ours.Fd()), first); err != nil {
+			return err
+		}
 	}
 	return z.awaitReady()
 }
@@ -343,11 +349,7 @@ func (x *Box) forkInto(ctx context.Context, z *zygoteProcess, warmth sandbox.War
 		return err
 	}
 	defer ends.close()
-	description, err := json.Marshal(warmConfinement(len(ends.procs)))
-	if err != nil {
-		return err
-	}
-	request := zygote.Fork{Confine: description, Chart: warmth == sandbox.WarmChart}
+	request := zygote.Fork{Chart: warmth == sandbox.WarmChart}
 	var exited exitNews
 	if err := z.fork(ctx, request, ends.theirs(x.pidfd), exited.tell); err != nil {
 		return err

@@ -46,7 +46,8 @@ type Agent struct {
 	early    map[uint32]unix.WaitStatus // of adopted interpreters that are not here yet
 	orphans  map[int]unix.WaitStatus    // by pid, see orphan
 
-	files fileServer
+	files   fileServer
+	passage passage
 }
 
 // New returns an agent on the channel. cgroups are the descriptors of the cgroup.procs files that everything it starts
@@ -334,5 +335,7 @@ func (a *Agent) reply(id uint32, err error) {
 
 // send and sendBytes write to the daemon. A channel that cannot be written ends with its reader too, and then us.
 func (a *Agent) send(kind wire.Kind, id uint32, v any) { _ = a.out.JSON(kind, id, v) }
+
+func (a *Agent) sendFrame(f wire.Frame) { _ = a.out.Frame(f) }
 
 func (a *Agent) sendBytes(kind wire.Kind, id uint32, p []byte) { _ = a.out.Bytes(kind, id, p) }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -37,6 +38,10 @@ type program struct {
 
 // maxConfineError bounds what a child may say about why it could not start.
 const maxConfineError = 4096
+
+// startTimeout is how long a program may take to be confined, and an interpreter to be ready; the daemon waits a little
+// longer. What runs in the box already can stop a newcomer as soon as that has its user.
+const startTimeout = 25 * time.Second
 
 // start runs a program confined. The error, if any, is the child's own reason.
 func (a *Agent) start(p program) (*child, error) {
@@ -70,6 +75,9 @@ func (a *Agent) start(p program) (*child, error) {
 // confine sends the confinement and waits until the program runs.
 func (a *Agent) confine(socket *os.File, p program) error {
 	defer socket.Close() //nolint:errcheck // nothing to lose
+	if err := socket.SetDeadline(time.Now().Add(startTimeout)); err != nil {
+		return err
+	}
 	spec := a.template
 	spec.Args, spec.Dir = p.args, p.dir
 	for name, value := range p.env {

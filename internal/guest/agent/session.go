@@ -39,6 +39,8 @@ type session struct {
 	done   *wire.Done
 	broken string
 	gone   bool
+	// begun belongs to the goroutine that reads the channel, and to finish after it.
+	begun map[wire.Kind]begun
 	// forking is set while the running cell is a fork of the interpreter, which nobody outside waits for by that name. It
 	// takes the interpreter's word when that is over; false is also sent at its death.
 	forking chan bool
@@ -62,6 +64,9 @@ func (a *Agent) open(id uint32, request wire.Open) (*session, wire.Ready, error)
 		return s, ready, nil
 	case <-ended:
 		return nil, wire.Ready{}, fmt.Errorf("the interpreter %s ended before it was ready: %s", request.Args[0], s.brokenReason())
+	case <-time.After(startTimeout): // others of its user may have stopped it
+		s.breakOff("it was not ready in time")
+		return nil, wire.Ready{}, fmt.Errorf("the interpreter %s was not ready in time", request.Args[0])
 	}
 }
 
@@ -193,6 +198,7 @@ func (s *session) finish(status unix.WaitStatus) {
 	forking := s.forking
 	s.cell, s.forking, s.gone = 0, nil, true
 	s.mu.Unlock()
+	s.cutBegun(cell)
 	s.agent.forget(s.id)
 	if forking != nil {
 		forking <- false
@@ -232,23 +238,43 @@ func (s *session) exec(id uint32, cell wire.Cell) error {
 func (s *session) readChannel(channel *tail) {
 	reader := wire.NewReader(bufio.NewReaderSize(channel, channelBuffer))
 	for {
-		message, err := reader.Next()
+		frame, err := reader.NextFrame()
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
 				s.breakOff(err.Error())
 			}
 			return
 		}
-		if err := s.take(message); err != nil {
+		if err := s.take(frame); err != nil {
 			s.breakOff(err.Error())
 			return
 		}
 	}
 }
 
-func (s *session) take(message wire.Message) error {
-	switch message.Kind {
-	case wire.KindReady:
+func (s *session) take(f wire.Frame) error {
+	message := wire.Message{Kind: f.Kind, ID: f.ID, Payload: f.Payload}
+	switch f.Kind {
+	case wire.KindReady, wire.KindDone:
+		if f.More || len(f.Payload) > maxControl {
+			return fmt.Errorf("%w: %s has more than %d bytes", wire.ErrProtocol, f.Kind, maxControl)
+		}
+		return s.takeControl(message)
+	case wire.KindStdout, wire.KindStderr:
+		if f.More {
+			return fmt.Errorf("%w: %s may not span frames", wire.ErrProtocol, f.Kind)
+		}
+		s.emitFor(f.ID, f.Kind, f.Payload)
+		return nil
+	case wire.KindDisplay, wire.KindResult, wire.KindError, wire.KindNotice, wire.KindValue:
+		return s.pass(f)
+	default:
+		return fmt.Errorf("%w: an interpreter may not send %s", wire.ErrProtocol, f.Kind)
+	}
+}
+
+func (s *session) takeControl(message wire.Message) error {
+	if message.Kind == wire.KindReady {
 		var ready wire.Ready
 		if err := message.Decode(&ready); err != nil {
 			return err
@@ -259,24 +285,13 @@ func (s *session) take(message wire.Message) error {
 		default:
 			return fmt.Errorf("%w: ready twice", wire.ErrProtocol)
 		}
-	case wire.KindDone:
-		var done wire.Done
-		if err := message.Decode(&done); err != nil {
-			return err
-		}
-		s.cellDone(message.ID, done)
-		return nil
-	case wire.KindStdout, wire.KindStderr:
-		s.emitFor(message.ID, message.Kind, message.Payload)
-		return nil
-	case wire.KindDisplay, wire.KindResult, wire.KindError, wire.KindNotice, wire.KindValue:
-		if cell := s.running(); cell != 0 && cell == message.ID && !s.isForking() {
-			s.agent.sendBytes(message.Kind, cell, message.Payload)
-		}
-		return nil
-	default:
-		return fmt.Errorf("%w: an interpreter may not send %s", wire.ErrProtocol, message.Kind)
 	}
+	var done wire.Done
+	if err := message.Decode(&done); err != nil {
+		return err
+	}
+	s.cellDone(message.ID, done)
+	return nil
 }
 
 // cellDone ends a cell, unless the process is to leave with it: then its exit is the end.
@@ -295,6 +310,7 @@ func (s *session) cellDone(id uint32, done wire.Done) {
 	for _, p := range s.pumps {
 		p.drain()
 	}
+	s.cutBegun(id)
 	s.mu.Lock()
 	s.cell = 0
 	forking := s.forking

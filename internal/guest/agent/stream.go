@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"glovebox/internal/guest/wire"
 )
 
 // pipeBuffer is how much one read takes, the size of a pipe.
@@ -82,7 +84,11 @@ type tail struct {
 	file *os.File
 	conn syscall.RawConn
 	dead bool
+	late int
 }
+
+// maxLate bounds what is read after the end of the child: a relative that never stops writing must not hold its end up.
+const maxLate = 2 * wire.MaxMessage
 
 func newTail(file *os.File) (*tail, error) {
 	conn, err := file.SyscallConn()
@@ -107,7 +113,8 @@ func (t *tail) Read(p []byte) (int, error) {
 	if controlErr := t.conn.Control(func(fd uintptr) { n, err = unix.Read(int(fd), p) }); controlErr != nil {
 		return 0, io.EOF
 	}
-	if err != nil || n <= 0 {
+	t.late += max(0, n)
+	if err != nil || n <= 0 || t.late > maxLate {
 		return 0, io.EOF
 	}
 	return n, nil

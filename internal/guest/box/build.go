@@ -34,6 +34,7 @@ func Build(spec Spec) (Handles, error) {
 	}{
 		{"join the guest's cgroup", joinGuestCgroups},
 		{"forbid nested namespaces", forbidNamespaces},
+		{"forbid watches", forbidWatches},
 		{"bring up loopback", loopbackUp},
 		{"set the host name", func(s Spec) error { return unix.Sethostname([]byte(s.Hostname)) }},
 		{"make mounts private", func(Spec) error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }},
@@ -69,6 +70,18 @@ func forbidNamespaces(Spec) error {
 	for _, kind := range []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"} {
 		name := "/proc/sys/user/max_" + kind + "_namespaces"
 		if err := os.WriteFile(name, []byte("0"), 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forbidWatches takes away what is counted for the owner of the user namespace too, up to the host's root: 128 inotify
+// instances of all sandboxes together would leave none to the host's own services.
+func forbidWatches(Spec) error {
+	for _, name := range []string{"max_inotify_instances", "max_fanotify_groups"} {
+		err := os.WriteFile("/proc/sys/user/"+name, []byte("0"), 0)
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // a kernel without it
 			return err
 		}
 	}
@@ -145,7 +158,8 @@ func mountDev(spec Spec) error {
 			return err
 		}
 	}
-	const ptsOptions = "newinstance,ptmxmode=0666,mode=0620"
+	// Terminals are counted for the whole host, and their buffers for nobody.
+	const ptsOptions = "newinstance,ptmxmode=0666,mode=0620,max=16"
 	if err := unix.Mount("devpts", "./dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, ptsOptions); err != nil {
 		return &os.PathError{Op: "mount", Path: "/dev/pts", Err: err}
 	}

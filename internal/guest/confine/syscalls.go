@@ -8,6 +8,17 @@ import "golang.org/x/sys/unix"
 const cloneNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
+// cloneForbidden adds CLONE_PARENT: a session's parent may be a zygote or a keeper, which many tenants share, and its
+// children are theirs to give birth to.
+const cloneForbidden = cloneNamespaces | unix.CLONE_PARENT
+
+// Flags that ask for pages of the host's huge page pool, which no memory cgroup counts.
+const (
+	mapHugeTLB   = unix.MAP_HUGETLB
+	memfdHugeTLB = unix.MFD_HUGETLB
+	shmHugeTLB   = 0o4000 // SHM_HUGETLB (linux/shm.h)
+)
+
 // tiocLinux is TIOCLINUX (asm-generic/ioctls.h), which pastes on consoles.
 const tiocLinux = 0x541c
 
@@ -36,7 +47,7 @@ func judged() map[uint32]argCheck {
 	// S_IFIFO, S_IFREG, S_IFSOCK and none; never a device.
 	modes := []uint32{0, unix.S_IFIFO, unix.S_IFREG, unix.S_IFSOCK}
 	calls := map[uint32]argCheck{
-		unix.SYS_CLONE:   {index: 0, mask: cloneNamespaces, values: []uint32{0}, match: actionAllow, otherwise: actionRefuse},
+		unix.SYS_CLONE:   {index: 0, mask: cloneForbidden, values: []uint32{0}, match: actionAllow, otherwise: actionRefuse},
 		unix.SYS_MKNODAT: {index: 2, mask: unix.S_IFMT, values: modes, match: actionAllow, otherwise: actionRefuse},
 		// AF_VSOCK would reach a hypervisor past the network namespace; AF_NETLINK, AF_ALG and kin are kernel surface.
 		unix.SYS_SOCKET: {
@@ -44,9 +55,17 @@ func judged() map[uint32]argCheck {
 			otherwise: unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT),
 			second: &argCheck{
 				index: 1, mask: 0xf, values: []uint32{unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET},
-				match: actionAllow, otherwise: actionRefuse,
+				otherwise: actionRefuse,
+				// SCTP, DCCP, MPTCP, UDP-Lite and kin are kernel surface, and asking for them loads modules.
+				second: &argCheck{
+					index: 2, mask: ^uint32(0), values: []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP},
+					match: actionAllow, otherwise: unix.SECCOMP_RET_ERRNO | uint32(unix.EPROTONOSUPPORT),
+				},
 			},
 		},
+		unix.SYS_MMAP:         without(3, mapHugeTLB),
+		unix.SYS_MEMFD_CREATE: without(1, memfdHugeTLB),
+		unix.SYS_SHMGET:       without(2, shmHugeTLB),
 		unix.SYS_SOCKETPAIR: {
 			index: 0, mask: ^uint32(0), values: []uint32{unix.AF_UNIX},
 			match: actionAllow, otherwise: unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT),
@@ -66,6 +85,13 @@ func judged() map[uint32]argCheck {
 		calls[number] = arg
 	}
 	return calls
+}
+
+// without allows a call unless the argument has the flag; it is then out of memory.
+func without(index, flag uint32) argCheck {
+	return argCheck{
+		index: index, mask: flag, values: []uint32{0}, match: actionAllow, otherwise: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOMEM),
+	}
 }
 
 // prctls are the options of prctl(2) that libraries use on themselves. PR_SET_SECCOMP, PR_SET_MM and the capability
@@ -104,6 +130,10 @@ func refused() []uint32 {
 		unix.SYS_FANOTIFY_INIT, unix.SYS_FANOTIFY_MARK, unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_OPEN_BY_HANDLE_AT,
 		unix.SYS_VMSPLICE, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK, unix.SYS_SECCOMP, unix.SYS_MEMFD_SECRET,
 		unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_LANDLOCK_ADD_RULE, unix.SYS_LANDLOCK_RESTRICT_SELF,
+		// fs.aio-max-nr is one budget for the whole host; POSIX libraries use threads.
+		unix.SYS_IO_SETUP, unix.SYS_IO_SUBMIT, unix.SYS_IO_GETEVENTS, unix.SYS_IO_CANCEL, unix.SYS_IO_DESTROY,
+		// Tells what of a shared file is in memory, and so what others use.
+		unix.SYS_CACHESTAT,
 		// The machine.
 		unix.SYS_REBOOT, unix.SYS_SYSLOG, unix.SYS_ACCT, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
 		unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_ADJTIMEX, unix.SYS_CLOCK_ADJTIME,
@@ -129,22 +159,20 @@ func allowed() []uint32 {
 		unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_GETXATTR, unix.SYS_LGETXATTR,
 		unix.SYS_FGETXATTR, unix.SYS_LISTXATTR, unix.SYS_LLISTXATTR, unix.SYS_FLISTXATTR, unix.SYS_REMOVEXATTR,
 		unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_INOTIFY_INIT1, unix.SYS_INOTIFY_ADD_WATCH,
-		unix.SYS_INOTIFY_RM_WATCH, unix.SYS_MEMFD_CREATE, unix.SYS_CACHESTAT,
+		unix.SYS_INOTIFY_RM_WATCH,
 		// Waiting.
 		unix.SYS_PPOLL, unix.SYS_PSELECT6, unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT,
 		unix.SYS_EPOLL_PWAIT2, unix.SYS_EVENTFD2, unix.SYS_SIGNALFD4, unix.SYS_TIMERFD_CREATE,
 		unix.SYS_TIMERFD_SETTIME, unix.SYS_TIMERFD_GETTIME, unix.SYS_FUTEX, unix.SYS_FUTEX_WAITV,
 		unix.SYS_FUTEX_WAKE, unix.SYS_FUTEX_WAIT, unix.SYS_FUTEX_REQUEUE,
 		unix.SYS_SET_ROBUST_LIST, unix.SYS_GET_ROBUST_LIST, unix.SYS_RSEQ, unix.SYS_MEMBARRIER,
-		// asyncio and file libraries of the POSIX kind.
-		unix.SYS_IO_SETUP, unix.SYS_IO_SUBMIT, unix.SYS_IO_GETEVENTS, unix.SYS_IO_CANCEL, unix.SYS_IO_DESTROY,
 		// Memory.
-		unix.SYS_BRK, unix.SYS_MMAP, unix.SYS_MUNMAP, unix.SYS_MREMAP, unix.SYS_MPROTECT, unix.SYS_MADVISE,
+		unix.SYS_BRK, unix.SYS_MUNMAP, unix.SYS_MREMAP, unix.SYS_MPROTECT, unix.SYS_MADVISE,
 		unix.SYS_MSYNC, unix.SYS_MINCORE, unix.SYS_MLOCK, unix.SYS_MLOCK2, unix.SYS_MUNLOCK, unix.SYS_MLOCKALL,
 		unix.SYS_MUNLOCKALL, unix.SYS_PKEY_ALLOC, unix.SYS_PKEY_FREE, unix.SYS_PKEY_MPROTECT,
 		unix.SYS_GET_MEMPOLICY, unix.SYS_REMAP_FILE_PAGES,
 		// System V shared memory, semaphores and queues: private to the box by its ipc namespace, counted as memory.
-		unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMDT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP,
+		unix.SYS_SHMAT, unix.SYS_SHMDT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP,
 		unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL, unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL,
 		// Processes.
 		unix.SYS_EXECVE, unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_WAIT4, unix.SYS_WAITID, unix.SYS_KILL,

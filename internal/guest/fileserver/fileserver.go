@@ -24,6 +24,8 @@ const Command = "files"
 const (
 	// MaxList bounds how many entries one listing returns.
 	MaxList = 10_000
+	// MaxListBytes bounds the names of one listing together, so that it fits in a reply.
+	MaxListBytes = 1 << 20
 	// MaxPath bounds the bytes of a path (PATH_MAX of Linux).
 	MaxPath = 4096
 	// MaxPuts bounds how many files are being written at once.
@@ -204,8 +206,11 @@ func list(path string) ([]wire.FileInfo, error) {
 	if len(entries) > MaxList {
 		return nil, fmt.Errorf("folder %s has more than %d entries", path, MaxList)
 	}
-	files := make([]wire.FileInfo, 0, len(entries))
+	files, size := make([]wire.FileInfo, 0, len(entries)), 0
 	for _, entry := range entries {
+		if size += len(path) + 2*len(entry.Name()); size > MaxListBytes {
+			return nil, fmt.Errorf("the names in folder %s have more than %d bytes", path, MaxListBytes)
+		}
 		info, err := entry.Info()
 		if err != nil {
 			continue // it went away while we looked

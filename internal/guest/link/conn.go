@@ -60,6 +60,32 @@ type Conn struct {
 type call struct {
 	messages chan wire.Message
 	over     chan struct{} // closes when nobody reads messages any more
+	large    chan struct{} // holds one token while a large message waits or is worked on: one at a time
+}
+
+// isLarge tells the messages of more than one frame, of which only one at a time is held for a call.
+func isLarge(m wire.Message) bool { return len(m.Payload) > wire.MaxPayload }
+
+// give waits until the call takes the message, or is over.
+func (c *call) give(m wire.Message) {
+	if isLarge(m) {
+		select {
+		case c.large <- struct{}{}:
+		case <-c.over:
+			return
+		}
+	}
+	select {
+	case c.messages <- m:
+	case <-c.over:
+	}
+}
+
+// worked says that a message from messages is dealt with.
+func (c *call) worked(m wire.Message) {
+	if isLarge(m) {
+		<-c.large
+	}
 }
 
 // New returns a connection on the channel and starts reading it.
@@ -116,12 +142,8 @@ func (c *Conn) deliver(m wire.Message) {
 	c.mu.Lock()
 	target := c.calls[m.ID]
 	c.mu.Unlock()
-	if target == nil {
-		return
-	}
-	select {
-	case target.messages <- m:
-	case <-target.over:
+	if target != nil {
+		target.give(m)
 	}
 }
 
@@ -129,14 +151,11 @@ func (c *Conn) background(m wire.Message) {
 	c.mu.Lock()
 	s := c.sessions[m.ID]
 	c.mu.Unlock()
-	if s == nil {
+	if s == nil || len(m.Payload) == 0 {
 		return
 	}
 	if target := s.keepBackground(m); target != nil {
-		select {
-		case target.messages <- m:
-		case <-target.over:
-		}
+		target.give(m)
 	}
 }
 
@@ -145,7 +164,9 @@ func (c *Conn) begin() (uint32, *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.next++
-	started := &call{messages: make(chan wire.Message, callQueue), over: make(chan struct{})}
+	started := &call{
+		messages: make(chan wire.Message, callQueue), over: make(chan struct{}), large: make(chan struct{}, 1),
+	}
 	c.calls[c.next] = started
 	return c.next, started
 }
@@ -171,16 +192,37 @@ func (c *Conn) gone() error {
 func (c *Conn) ask(ctx context.Context, kind wire.Kind, request any) (wire.Reply, error) {
 	id, started := c.begin()
 	defer c.end(id, started)
-	if err := c.out.JSON(kind, id, request); err != nil {
-		return wire.Reply{}, c.goneBecause(err)
+	ctx, cancel := replyContext(ctx)
+	defer cancel()
+	if err := c.write(ctx, func() error { return c.out.JSON(kind, id, request) }); err != nil {
+		return wire.Reply{}, err
 	}
 	return c.awaitReply(ctx, started)
+}
+
+func replyContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, replyTimeout, errors.New("the guest did not answer in time"))
+}
+
+// write sends, as long as ctx: a guest that does not read must not hold up more than its own requests.
+func (c *Conn) write(ctx context.Context, send func() error) error {
+	sent := make(chan error, 1)
+	go func() { sent <- send() }()
+	select {
+	case err := <-sent:
+		if err != nil {
+			return c.goneBecause(err)
+		}
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 func (c *Conn) goneBecause(err error) error { return fmt.Errorf("%w: %w", sandbox.ErrGone, err) }
 
 func (c *Conn) awaitReply(ctx context.Context, started *call) (wire.Reply, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, replyTimeout, errors.New("the guest did not answer in time"))
+	ctx, cancel := replyContext(ctx)
 	defer cancel()
 	select {
 	case m := <-started.messages:
@@ -201,12 +243,18 @@ func replyOf(m wire.Message) (wire.Reply, error) {
 	if m.Kind != wire.KindReply {
 		return wire.Reply{}, fmt.Errorf("%w: %s in place of a reply", wire.ErrProtocol, m.Kind)
 	}
+	if len(m.Payload) > maxReply {
+		return wire.Reply{}, fmt.Errorf("%w: a reply of %d bytes, at most %d are read", wire.ErrProtocol, len(m.Payload), maxReply)
+	}
 	var reply wire.Reply
 	if err := m.Decode(&reply); err != nil {
 		return wire.Reply{}, err
 	}
 	return reply, refusal(reply)
 }
+
+// maxReply bounds the bytes of a reply: the longest lists the files of a folder.
+const maxReply = 8 << 20
 
 // maxReason bounds what is taken over of a guest's error text.
 const maxReason = 4096

@@ -3,6 +3,10 @@
 package link
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+
 	"glovebox/internal/guest/wire"
 	"glovebox/internal/sandbox"
 )
@@ -43,18 +47,65 @@ func decodeEvent(m wire.Message) (sandbox.Event, error) {
 		notice := &sandbox.Notice{}
 		return sandbox.Event{Kind: sandbox.EventNotice, Notice: notice}, m.Decode(notice)
 	case wire.KindValue:
-		value := &wire.Value{}
-		err := m.Decode(value)
-		bundle := &sandbox.Bundle{Data: value.Data, Metadata: value.Metadata}
-		return sandbox.Event{Kind: sandbox.EventValue, Name: value.Name, Bundle: bundle}, err
+		value, err := decodeBundle(m)
+		return sandbox.Event{Kind: sandbox.EventValue, Name: value.Name, Bundle: value.bundle()}, err
 	default:
 		kind := sandbox.EventDisplay
 		if m.Kind == wire.KindResult {
 			kind = sandbox.EventResult
 		}
-		bundle := &sandbox.Bundle{}
-		return sandbox.Event{Kind: kind, Bundle: bundle}, m.Decode(bundle)
+		value, err := decodeBundle(m)
+		return sandbox.Event{Kind: kind, Bundle: value.bundle()}, err
 	}
+}
+
+// maxForms bounds the members of a bundle's objects. Each costs many times its own bytes.
+const maxForms = 64
+
+var errForms = errors.New("a bundle has too many forms")
+
+// forms is the data or the metadata of a bundle.
+type forms map[string]json.RawMessage
+
+// UnmarshalJSON reads an object of at most maxForms members, and stops at the first one beyond.
+func (f *forms) UnmarshalJSON(text []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	if first, err := decoder.Token(); err != nil || first != json.Delim('{') {
+		return err // null, or no object: nothing is in it
+	}
+	*f = forms{}
+	for n := 0; decoder.More(); n++ {
+		if n >= maxForms {
+			return errForms
+		}
+		name, err := decoder.Token()
+		if err != nil {
+			return err
+		}
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return err
+		}
+		(*f)[name.(string)] = value //nolint:forcetypeassert // the decoder gives a name, or an error
+	}
+	return nil
+}
+
+// namedBundle is a wire.Value or, without the name, a sandbox.Bundle.
+type namedBundle struct {
+	Name     string `json:"name"`
+	Data     forms  `json:"data"`
+	Metadata forms  `json:"metadata"`
+}
+
+func decodeBundle(m wire.Message) (namedBundle, error) {
+	var b namedBundle
+	err := m.Decode(&b)
+	return b, err
+}
+
+func (b namedBundle) bundle() *sandbox.Bundle {
+	return &sandbox.Bundle{Data: b.Data, Metadata: b.Metadata}
 }
 
 func backgroundEvent(m wire.Message) sandbox.Event {

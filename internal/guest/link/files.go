@@ -27,14 +27,16 @@ func (f *Files) Put(ctx context.Context, path string, content io.Reader) (int64,
 	defer c.putMu.Unlock()
 	id, started := c.begin()
 	defer c.end(id, started)
-	if err := c.out.JSON(wire.KindFile, id, wire.File{Op: wire.FilePut, Path: path}); err != nil {
-		return 0, c.goneBecause(err)
+	if err := c.write(ctx, func() error {
+		return c.out.JSON(wire.KindFile, id, wire.File{Op: wire.FilePut, Path: path})
+	}); err != nil {
+		return 0, err
 	}
 	if refused, err := f.send(ctx, id, started, path, content); refused || err != nil {
 		return 0, err
 	}
-	if err := c.out.Bytes(wire.KindFileEnd, id, []byte("{}")); err != nil {
-		return 0, c.goneBecause(err)
+	if err := c.write(ctx, func() error { return c.out.Bytes(wire.KindFileEnd, id, []byte("{}")) }); err != nil {
+		return 0, err
 	}
 	reply, err := c.awaitReply(ctx, started)
 	return reply.Size, err
@@ -48,8 +50,8 @@ func (f *Files) send(ctx context.Context, id uint32, started *call, path string,
 	for ahead := 0; ; {
 		n, readErr := io.ReadFull(content, buffer)
 		if n > 0 {
-			if err := c.out.Bytes(wire.KindFileData, id, buffer[:n]); err != nil {
-				return false, c.goneBecause(err)
+			if err := c.write(ctx, func() error { return c.out.Bytes(wire.KindFileData, id, buffer[:n]) }); err != nil {
+				return false, err
 			}
 			ahead++
 		}
@@ -83,9 +85,11 @@ func (f *Files) send(ctx context.Context, id uint32, started *call, path string,
 func (f *Files) Get(ctx context.Context, path string, offset int64) (io.ReadCloser, error) {
 	c := f.conn
 	id, started := c.begin()
-	if err := c.out.JSON(wire.KindFile, id, wire.File{Op: wire.FileGet, Path: path, Offset: offset}); err != nil {
+	if err := c.write(ctx, func() error {
+		return c.out.JSON(wire.KindFile, id, wire.File{Op: wire.FileGet, Path: path, Offset: offset})
+	}); err != nil {
 		c.end(id, started)
-		return nil, c.goneBecause(err)
+		return nil, err
 	}
 	d := &download{ctx: ctx, conn: c, id: id, call: started}
 	// The first message tells whether there is anything to read.

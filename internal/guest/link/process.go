@@ -76,11 +76,11 @@ func (c *Conn) Start(ctx context.Context, command sandbox.Command) (*Process, er
 func (p *Process) PID() int { return p.pid }
 
 // Write adds to the process's standard input.
-func (p *Process) Write(_ context.Context, b []byte) error {
+func (p *Process) Write(ctx context.Context, b []byte) error {
 	for len(b) > 0 {
 		n := min(len(b), maxInput)
-		if err := p.conn.out.Bytes(wire.KindStdin, p.id, b[:n]); err != nil {
-			return p.conn.goneBecause(err)
+		if err := p.conn.write(ctx, func() error { return p.conn.out.Bytes(wire.KindStdin, p.id, b[:n]) }); err != nil {
+			return err
 		}
 		b = b[n:]
 	}

@@ -23,6 +23,16 @@ const (
 	cpuPoll = 100 * time.Millisecond
 )
 
+// What a run may say in messages that have to be parsed: more than anybody keeps. What is beyond is dropped unread, since
+// reading it costs us more than it costs the program to say.
+const (
+	maxParsed   = 4 * wire.MaxMessage
+	maxMessages = 20_000
+	// maxFaults and maxFault bound the exceptions: a cell has one.
+	maxFaults = 16
+	maxFault  = 1 << 20
+)
+
 // run is one execution: a cell or a process.
 type run struct {
 	conn      *Conn
@@ -36,6 +46,9 @@ type run struct {
 	// started, if set, is told of the guest's reply.
 	started func(wire.Reply)
 
+	parsed, messages, faults int // what was taken of the limits above
+	dropping                 bool
+
 	facts  sandbox.Facts
 	before sandbox.Usage
 	detail string
@@ -48,10 +61,10 @@ func (r *run) do(ctx context.Context, send func() error) (sandbox.Result, error)
 		return sandbox.Result{}, fmt.Errorf("read the sandbox's counters: %w", err)
 	}
 	began := time.Now()
-	if err := send(); err != nil {
-		return sandbox.Result{}, r.conn.goneBecause(err)
-	}
-	refused, err := r.follow(ctx)
+	// Beside follow, or a guest that does not read would keep the limits from being kept.
+	sent := make(chan error, 1)
+	go func() { sent <- send() }()
+	refused, err := r.follow(ctx, sent)
 	if err != nil {
 		return sandbox.Result{}, err
 	}
@@ -62,7 +75,7 @@ func (r *run) do(ctx context.Context, send func() error) (sandbox.Result, error)
 }
 
 // follow reads messages until the end. It returns a refusal by the guest, or our own failure.
-func (r *run) follow(ctx context.Context) (refused, err error) {
+func (r *run) follow(ctx context.Context, sent <-chan error) (refused, err error) {
 	wall := time.NewTimer(r.wall)
 	defer wall.Stop()
 	cpu := time.NewTicker(cpuPoll)
@@ -74,8 +87,13 @@ func (r *run) follow(ctx context.Context) (refused, err error) {
 		select {
 		case m := <-r.call.messages:
 			over, refused, err := r.take(m)
+			r.call.worked(m)
 			if over || refused != nil || err != nil {
 				return refused, err
+			}
+		case err := <-sent:
+			if sent = nil; err != nil && !r.isOver() {
+				return nil, r.conn.goneBecause(err)
 			}
 		case <-wall.C:
 			r.facts.WallTimeout = true
@@ -111,6 +129,7 @@ func (r *run) rest() (refused, err error) {
 		select {
 		case m := <-r.call.messages:
 			over, refused, err := r.take(m)
+			r.call.worked(m)
 			if over || refused != nil || err != nil {
 				return refused, err
 			}
@@ -121,10 +140,13 @@ func (r *run) rest() (refused, err error) {
 	}
 }
 
+// isOver says that we ended the run ourselves.
+func (r *run) isOver() bool { return r.facts.WallTimeout || r.facts.CPUTimeout || r.facts.Canceled }
+
 // lost: the guest went away without telling an end. If we did not end it ourselves, somebody broke the box.
 func (r *run) lost() {
 	r.facts.Exited, r.facts.Signal = true, int(unix.SIGKILL)
-	if r.facts.WallTimeout || r.facts.CPUTimeout || r.facts.Canceled {
+	if r.isOver() {
 		return
 	}
 	r.facts.Infra = true
@@ -155,8 +177,33 @@ func (r *run) take(m wire.Message) (over bool, refused, err error) {
 			r.conn.host.Kill()
 			return true, nil, fmt.Errorf("%w: %s in an execution", wire.ErrProtocol, m.Kind)
 		}
-		r.emit(eventOf(m))
+		if r.affordable(m) {
+			r.emit(eventOf(m))
+		} else if !r.dropping {
+			r.dropping = true
+			r.emit(sandbox.Event{Kind: sandbox.EventNotice, Notice: &sandbox.Notice{
+				Code: "output.dropped", Text: "the program showed more than anybody keeps: what is beyond was dropped unread",
+			}})
+		}
 		return false, nil, nil
+	}
+}
+
+// affordable counts what has to be parsed, and refuses what is beyond the limits.
+func (r *run) affordable(m wire.Message) bool {
+	switch m.Kind {
+	case wire.KindStdout, wire.KindStderr:
+		return true
+	case wire.KindError:
+		r.faults++
+		return r.faults <= maxFaults && len(m.Payload) <= maxFault
+	default:
+		r.messages++
+		if r.parsed+len(m.Payload) > maxParsed || r.messages > maxMessages {
+			return false
+		}
+		r.parsed += len(m.Payload)
+		return true
 	}
 }
 

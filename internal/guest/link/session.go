@@ -13,6 +13,9 @@ import (
 	"glovebox/internal/sandbox"
 )
 
+// messageCost is what a kept message counts beside its bytes.
+const messageCost = 64
+
 // Session is a live interpreter.
 type Session struct {
 	conn *Conn
@@ -32,10 +35,8 @@ func (c *Conn) Open(ctx context.Context, args []string, dir string, env map[stri
 	c.mu.Lock()
 	c.sessions[id] = s
 	c.mu.Unlock()
-	err := c.out.JSON(wire.KindOpen, id, wire.Open{Args: args, Dir: dir, Env: env})
-	if err != nil {
-		err = c.goneBecause(err)
-	} else {
+	err := c.write(ctx, func() error { return c.out.JSON(wire.KindOpen, id, wire.Open{Args: args, Dir: dir, Env: env}) })
+	if err == nil {
 		var reply wire.Reply
 		if reply, err = c.awaitReply(ctx, started); err == nil && reply.Ready == nil {
 			err = fmt.Errorf("%w: an interpreter without a greeting", wire.ErrProtocol)
@@ -71,7 +72,7 @@ func (c *Conn) Adopt(ctx context.Context, give func(id uint32) error) (*Session,
 // Fork makes a sibling with all variables of this session, which must be idle. Threads do not live on in it.
 func (s *Session) Fork(ctx context.Context) (sandbox.Session, error) {
 	return s.conn.Adopt(ctx, func(id uint32) error {
-		return s.conn.out.JSON(wire.KindForkSession, id, wire.Target{ID: s.id})
+		return s.conn.write(ctx, func() error { return s.conn.out.JSON(wire.KindForkSession, id, wire.Target{ID: s.id}) })
 	})
 }
 
@@ -100,9 +101,9 @@ func (s *Session) keepBackground(m wire.Message) *call {
 	if s.running != nil {
 		return s.running
 	}
-	if s.waitBytes+len(m.Payload) <= maxBackground {
+	if size := len(m.Payload) + messageCost; s.waitBytes+size <= maxBackground {
 		s.waiting = append(s.waiting, m)
-		s.waitBytes += len(m.Payload)
+		s.waitBytes += size
 	}
 	return nil
 }

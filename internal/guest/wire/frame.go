@@ -45,11 +45,20 @@ func (m Message) Decode(v any) error {
 	return nil
 }
 
-// Reader reads messages. It is for one goroutine.
+// Frame is one frame as it travels. Its payload is valid until the next frame is read.
+type Frame struct {
+	Kind    Kind
+	ID      uint32
+	More    bool
+	Payload []byte
+}
+
+// Reader reads messages, or frames one by one. It is for one goroutine.
 type Reader struct {
 	source  io.Reader
 	open    map[openKey][]byte
 	pending int
+	frames  []byte // what NextFrame reads into
 }
 
 type openKey struct {
@@ -66,7 +75,7 @@ func NewReader(source io.Reader) *Reader {
 // a broken rule is an error, after which the stream is of no use.
 func (r *Reader) Next() (Message, error) {
 	for {
-		kind, flags, id, payload, err := r.frame()
+		kind, flags, id, payload, err := r.frame(func(n int) []byte { return make([]byte, n) })
 		if err != nil {
 			return Message{}, err
 		}
@@ -96,7 +105,19 @@ func (r *Reader) Next() (Message, error) {
 	}
 }
 
-func (r *Reader) frame() (Kind, byte, uint32, []byte, error) {
+// NextFrame returns the next frame, for who passes messages on without holding them. Whether the frames of a message
+// follow the rules is then for the caller to judge.
+func (r *Reader) NextFrame() (Frame, error) {
+	kind, flags, id, payload, err := r.frame(func(n int) []byte {
+		if cap(r.frames) < n {
+			r.frames = make([]byte, n)
+		}
+		return r.frames[:n]
+	})
+	return Frame{Kind: kind, ID: id, More: flags&FlagMore != 0, Payload: payload}, err
+}
+
+func (r *Reader) frame(room func(int) []byte) (Kind, byte, uint32, []byte, error) {
 	var header [HeaderSize]byte
 	if _, err := io.ReadFull(r.source, header[:]); err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -116,7 +137,7 @@ func (r *Reader) frame() (Kind, byte, uint32, []byte, error) {
 	case length > MaxPayload:
 		return 0, 0, 0, nil, fmt.Errorf("%w: a frame of %d bytes, at most %d are allowed", ErrProtocol, length, MaxPayload)
 	}
-	payload := make([]byte, length)
+	payload := room(int(length))
 	if _, err := io.ReadFull(r.source, payload); err != nil {
 		return 0, 0, 0, nil, fmt.Errorf("%w: the stream ended inside a frame: %w", ErrProtocol, err)
 	}
@@ -125,8 +146,9 @@ func (r *Reader) frame() (Kind, byte, uint32, []byte, error) {
 
 // Writer writes messages. It is safe for concurrent use; the frames of one message are not kept together.
 type Writer struct {
-	mu   sync.Mutex
-	sink io.Writer
+	mu     sync.Mutex
+	sink   io.Writer
+	buffer []byte
 }
 
 // NewWriter returns a Writer on sink.
@@ -151,6 +173,15 @@ func (w *Writer) Bytes(kind Kind, id uint32, payload []byte) error {
 	return nil
 }
 
+// Frame writes one frame.
+func (w *Writer) Frame(f Frame) error {
+	var flags byte
+	if f.More {
+		flags = FlagMore
+	}
+	return w.frame(f.Kind, flags, f.ID, f.Payload)
+}
+
 // Exclusively keeps every other message away while do writes to the same stream by itself.
 func (w *Writer) Exclusively(do func(sink io.Writer) error) error {
 	w.mu.Lock()
@@ -168,13 +199,14 @@ func (w *Writer) JSON(kind Kind, id uint32, v any) error {
 }
 
 func (w *Writer) frame(kind Kind, flags byte, id uint32, payload []byte) error {
-	frame := make([]byte, HeaderSize+len(payload))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	frame := append(w.buffer[:0], make([]byte, HeaderSize)...)
 	binary.BigEndian.PutUint32(frame[0:4], uint32(len(payload))) //nolint:gosec // at most MaxPayload
 	frame[4], frame[5], frame[6] = Version, byte(kind), flags
 	binary.BigEndian.PutUint32(frame[8:12], id)
-	copy(frame[HeaderSize:], payload)
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	frame = append(frame, payload...)
+	w.buffer = frame
 	_, err := w.sink.Write(frame)
 	return err
 }

@@ -39,12 +39,16 @@ type Spec struct {
 	Cgroups int      `json:"cgroups"`
 }
 
+// Setup is the interpreter's first packet: what all its sessions share.
+type Setup struct {
+	// Confine is a confine.Spec without a program.
+	Confine json.RawMessage `json:"confine"`
+}
+
 // Fork asks the zygote for a session. Its descriptors are: the pidfd of the box's first process, the session's channel,
 // its standard output and error, and the cgroup.procs files to join.
 type Fork struct {
 	ID string `json:"id"`
-	// Confine is a confine.Spec without a program.
-	Confine json.RawMessage `json:"confine"`
 	// Chart asks for a session that has drawn a chart before it is ready.
 	Chart bool `json:"chart,omitempty"`
 }

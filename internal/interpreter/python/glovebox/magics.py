@@ -71,23 +71,49 @@ def _run(session, source):
 
 
 def _system(made, command):
-    """Runs a shell command; its output comes as ours does, in order with what is printed."""
+    """Runs a shell command; its output comes as ours does, in order with what is printed.
+
+    A command that ends in & keeps our descriptors and is left alone. Others are over when the shell is, even if
+    something that it started still holds the pipe.
+    """
     import subprocess
 
+    command = made.var_expand(command, depth=2)
+    apart = command.rstrip().endswith("&")
     process = subprocess.Popen(
-        made.var_expand(command, depth=2),
+        command,
         shell=True,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stdout=None if apart else subprocess.PIPE,
+        stderr=None if apart else subprocess.STDOUT,
     )
     try:
-        for part in iter(lambda: process.stdout.read1(1 << 16), b""):
-            sys.stdout.buffer.write(part)
+        if not apart:
+            _copy(process)
     finally:
-        process.kill()  # after an interrupt; otherwise it has closed its output and is on its way out
+        if not apart:
+            process.kill()  # after an interrupt; otherwise it has ended
         process.wait()
     made.user_ns["_exit_code"] = process.returncode
+
+
+def _copy(process):
+    """Passes a process's output on until the pipe is closed, or until the process is over and the pipe empty."""
+    import os
+    import select
+
+    pipe = process.stdout.fileno()
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    while True:
+        over = process.poll() is not None  # asked first: what it wrote before its end is then in the pipe
+        if poll.poll(0 if over else 100):
+            part = os.read(pipe, 1 << 16)
+            if not part:
+                return
+            sys.stdout.buffer.write(part)
+        elif over:
+            return
 
 
 def _pip(line=""):

@@ -23,9 +23,16 @@ CLONE_NEWPID = 0x20000000
 class Zygote:
     def __init__(self, control):
         self.control = control
+        self.spec = None  # the confinement of every session, see setup
         self.home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         self.sessions = {}  # pid -> id
-        self.specs = {}  # text of a confinement -> its prepared form
+
+    def setup(self):
+        """Takes the first packet, ahead of the freeze: what all sessions share."""
+        from glovebox import confine
+
+        packet, _descriptors = self.receive(wait=True)
+        self.spec = confine.prepare(json.loads(packet)["confine"])
 
     def run(self):
         wake, poke = socket.socketpair()
@@ -64,10 +71,10 @@ class Zygote:
                 os.close(descriptor)
         return True
 
-    def receive(self):
+    def receive(self, wait=False):
         # Not socket.recv_fds: it does not hand its flags on.
         room = socket.CMSG_LEN(MAX_DESCRIPTORS * array.array("i").itemsize)
-        flags = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+        flags = socket.MSG_CMSG_CLOEXEC | (0 if wait else socket.MSG_DONTWAIT)
         packet, ancillary, _flags, _address = self.control.recvmsg(MAX_PACKET, room, flags)
         descriptors = array.array("i")
         for level, kind, data in ancillary:
@@ -76,20 +83,12 @@ class Zygote:
         return packet, list(descriptors)
 
     def fork(self, request, descriptors):
-        from glovebox import confine
-
-        text = json.dumps(request["confine"])
-        spec = self.specs.get(text)
-        if spec is None:
-            if len(self.specs) > 64:
-                self.specs.clear()
-            spec = self.specs[text] = confine.prepare(request["confine"])
         box, channel, stdout, stderr, *cgroups = descriptors
         os.setns(box, CLONE_NEWPID)
         try:
             pid = os.fork()
             if pid == 0:
-                become_session(spec, request, box, channel, stdout, stderr, cgroups)
+                become_session(self.spec, request, box, channel, stdout, stderr, cgroups)
         finally:
             os.setns(self.home, CLONE_NEWPID)
         self.sessions[pid] = request["id"]
@@ -162,9 +161,9 @@ def _close_fonts():
         manager._get_font.cache_clear()
 
 
-def _check():
+def _check(home):
     """Ends a zygote that cannot be forked safely: a fork lacks the other threads, and closes all descriptors."""
-    opened = [d for d in map(int, os.listdir("/proc/self/fd")) if d > 3 and _is_open(d)]
+    opened = [d for d in map(int, os.listdir("/proc/self/fd")) if d > 3 and d != home and _is_open(d)]
     if _threads() != 1 or opened:
         names = [os.readlink(f"/proc/self/fd/{d}") for d in opened]
         print(f"zygote: not fit to fork: {_threads()} threads, open files {names}", file=sys.stderr)
@@ -188,8 +187,10 @@ def main():
     gc.disable()
     warm.warm()
     sys.argv = [""]
+    zygote = Zygote(control)
+    zygote.setup()
     _close_fonts()
     gc.collect()
     gc.freeze()
-    _check()
-    Zygote(control).run()
+    _check(zygote.home)
+    zygote.run()

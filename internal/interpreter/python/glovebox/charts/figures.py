@@ -128,7 +128,10 @@ def _is_empty(figure):
 
 
 def figure_bundle(session, bundle, figure):
-    """The forms of a figure: picture, data, and a line of text."""
+    """The forms of a figure: picture, data, and a line of text; of an empty one the text alone."""
+    if _is_empty(figure):
+        bundle.add("text/plain", repr(figure))
+        return
     dpi, box = _size(session, figure)
     width, height = round(box.width * dpi), round(box.height * dpi)
     if "svg" in settings.FORMATS:

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package imagetest gives tests the image that this machine has.
+package imagetest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"glovebox/internal/image"
+)
+
+// Rootfs returns the root folder of the image python and keeps the image from being replaced until the test ends.
+// Without the image the test is skipped. GLOVEBOX_TEST_ROOTFS names another folder, GLOVEBOX_DATA another data folder.
+func Rootfs(t testing.TB) string {
+	t.Helper()
+	if dir := os.Getenv("GLOVEBOX_TEST_ROOTFS"); dir != "" {
+		return dir
+	}
+	found, err := show(dataFolder())
+	if err != nil {
+		t.Skipf("the image python is not there (%v): build it with `make image`", err)
+	}
+	release, err := found.Pin()
+	if err != nil {
+		t.Skipf("the image python cannot be used: %v", err)
+	}
+	t.Cleanup(release)
+	return found.Rootfs
+}
+
+func show(data string) (image.Image, error) {
+	// Open makes what is missing, which looking must not.
+	if _, err := os.Stat(filepath.Join(data, "images")); err != nil {
+		return image.Image{}, err
+	}
+	store, err := image.Open(data)
+	if err != nil {
+		return image.Image{}, err
+	}
+	return store.Show("python")
+}
+
+// dataFolder is where the program keeps its images by default; package config says so too.
+func dataFolder() string {
+	if dir := os.Getenv("GLOVEBOX_DATA"); dir != "" {
+		return dir
+	}
+	if os.Geteuid() == 0 {
+		return "/var/lib/glovebox"
+	}
+	if dir := os.Getenv("XDG_DATA_HOME"); dir != "" {
+		return filepath.Join(dir, "glovebox")
+	}
+	return filepath.Join(os.Getenv("HOME"), ".local", "share", "glovebox")
+}

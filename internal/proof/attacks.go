@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package proof
+
+import (
+	"bytes"
+	"crypto/rand"
+	"embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"glovebox/internal/engine"
+	"glovebox/internal/policy"
+	"glovebox/internal/sandbox"
+)
+
+//go:embed attacks/*.py
+var programs embed.FS //nolint:gochecknoglobals // go:embed needs a variable
+
+const (
+	mendCgroup = "control groups must bind: `glovebox doctor` lists the controllers; see /sys/fs/cgroup and the limits of the service"
+	mendBox    = "the mounts and namespaces of a box must hold: use a supported kernel and report this host"
+	mendNet    = "the network namespace must be empty: use a kernel with network namespaces and report this host"
+	mendCalls  = "the system call filter must hold: use a kernel with CONFIG_SECCOMP_FILTER and report this host"
+)
+
+// table is the list of attacks.
+func table(c *canary) []attack {
+	return []attack{
+		{limit: "memory", program: "memory.py", judge: endedBy(sandbox.EndOutOfMemory, sandbox.LimitMemory), mend: mendCgroup},
+		{limit: "memory of tmpfs", program: "shm.py", limits: large, judge: endedBy(sandbox.EndOutOfMemory, sandbox.LimitMemory), mend: mendCgroup},
+		{limit: "cpu", program: "cpu.py", limits: quarter, judge: usedAtMost(0.35), mend: mendCgroup},
+		{limit: "pids", program: "pids.py", mend: mendCgroup},
+		{limit: "disk", program: "disk.py", mend: mendBox},
+		{limit: "inodes", program: "inodes.py", mend: mendBox},
+		{limit: "descriptors", program: "descriptors.py", mend: mendBox},
+		{limit: "output", program: "output.py", judge: cutOutput, mend: "report this: output is counted by the server itself"},
+		{limit: "wall", program: "wall.py", limits: second, judge: endedBy(sandbox.EndWallTimeout, sandbox.LimitWall), mend: mendCgroup},
+		{limit: "network", program: "network.py", mend: mendNet},
+		{limit: "dns", program: "dns.py", mend: mendNet},
+		{limit: "metadata address", program: "metadata.py", mend: mendNet},
+		{limit: "host files", program: "host_files.py", judge: ownWord, mend: mendBox},
+		{limit: "other sandboxes", program: "others.py", mend: mendBox},
+		{limit: "escalation", program: "escalation.py", mend: mendBox},
+		{limit: "system calls", program: "calls.py", mend: mendCalls},
+		{limit: "leftover processes", program: "leftovers.py", limits: c.mark, judge: c.nothingLeft, mend: mendCgroup},
+	}
+}
+
+func quarter(o *policy.Overrides) { milli := int64(250); o.MilliCPU = &milli }
+
+func second(o *policy.Overrides) { wall := time.Second; o.Wall = &wall }
+
+// large lets tmpfs be larger than memory, so that memory must bind.
+func large(o *policy.Overrides) {
+	memory, tmp, disk := int64(64<<20), int64(256<<20), int64(256<<20) // a file may be as large as the disk
+	o.Memory, o.Tmp, o.Disk = &memory, &tmp, &disk
+}
+
+// endedBy wants the run ended by one limit, with its figures.
+func endedBy(end sandbox.End, name sandbox.LimitName) func(*engine.Execution) (bool, string) {
+	return func(x *engine.Execution) (bool, string) {
+		limit := x.Limits[string(name)]
+		if x.Status != engine.Status(end) || !limit.Hit {
+			return false, fmt.Sprintf("the run ended with %s: %s", x.Status, firstLine(x.Stdout))
+		}
+		measured := 0.0
+		if limit.Measured != nil {
+			measured = *limit.Measured
+		}
+		return true, fmt.Sprintf("ended with %s at %.4g of %.4g", x.Status, measured, limit.Value)
+	}
+}
+
+// usedAtMost wants a busy loop kept to a share of one processor.
+func usedAtMost(share float64) func(*engine.Execution) (bool, string) {
+	return func(x *engine.Execution) (bool, string) {
+		if x.Status != engine.Status(sandbox.EndOK) || x.Usage.Wall <= 0 {
+			return false, fmt.Sprintf("the run ended with %s", x.Status)
+		}
+		used := x.Usage.CPU / x.Usage.Wall
+		return used <= share, fmt.Sprintf("a busy loop allowed 0.25 of a processor used %.2f", used)
+	}
+}
+
+func cutOutput(x *engine.Execution) (bool, string) {
+	total := x.Output.Stdout
+	evidence := fmt.Sprintf("%d bytes printed, %d kept, %d shown", total.Bytes, total.Kept, len(x.Stdout))
+	return x.Status == engine.Status(sandbox.EndOK) && x.Truncated && total.Kept < total.Bytes, evidence
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	if len(line) > 200 {
+		line = line[:200]
+	}
+	return line
+}
+
+// canary is what attacks look for on the host: a file that every user could read, and a mark for processes.
+type canary struct {
+	path string
+	text string
+}
+
+// canaryPath is known to host_files.py.
+const canaryPath = "/var/tmp/glovebox-proof-canary"
+
+func plantCanary() (*canary, error) {
+	c := &canary{path: canaryPath, text: "glovebox-proof-" + rand.Text()}
+	if err := os.WriteFile(c.path, []byte(c.text), 0o644); err != nil { //nolint:gosec // to be found by everybody is its purpose
+		return nil, fmt.Errorf("plant a canary for the proof: %w", err)
+	}
+	return c, nil
+}
+
+func (c *canary) remove() { _ = os.Remove(c.path) }
+
+// mark gives the program nothing but its limits; its processes carry the name of its script.
+func (c *canary) mark(*policy.Overrides) {}
+
+// leftoverMark is an argument of the processes that leftovers.py starts.
+const leftoverMark = "glovebox-proof-leftover"
+
+// nothingLeft looks for what the program started, on the host: the run is over, so none may live.
+func (c *canary) nothingLeft(x *engine.Execution) (bool, string) {
+	if !strings.Contains(x.Stdout, "started") {
+		return false, ""
+	}
+	left, err := processesWith(leftoverMark)
+	switch {
+	case errors.Is(err, os.ErrPermission):
+		return false, "the processes of this host cannot be listed"
+	case err != nil:
+		return false, err.Error()
+	case left > 0:
+		return false, fmt.Sprintf("%d processes outlived their run", left)
+	}
+	return true, "a daemon that ignores signals and left its session is gone with its run"
+}
+
+func processesWith(argument string) (int, error) {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return 0, err
+	}
+	count := 0
+	for _, file := range files {
+		command, err := os.ReadFile(file)
+		if err != nil {
+			continue // it ended
+		}
+		if bytes.Contains(command, []byte(argument)) {
+			count++
+		}
+	}
+	return count, nil
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package proof_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"glovebox/internal/config"
+	"glovebox/internal/daemon"
+	"glovebox/internal/engine"
+	"glovebox/internal/image/imagetest"
+	"glovebox/internal/proof"
+)
+
+// answers runs nothing and gives every attack the same record.
+type answers struct {
+	record engine.Execution
+	err    error
+}
+
+func (a answers) Run(context.Context, engine.Request, engine.Sink) (*engine.Execution, error) {
+	return &a.record, a.err
+}
+
+// TestNothingHolds: on a host where every attack succeeds no limit is called enforced, and each says how to mend it.
+func TestNothingHolds(t *testing.T) {
+	runner := answers{record: engine.Execution{Status: "ok", Stdout: "BROKEN: got through\nstarted\n"}}
+	runner.record.Usage.Wall, runner.record.Usage.CPU = 1, 1
+	items, err := proof.Prove(t.Context(), runner, "native", "python", 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range items {
+		// Nothing was started, so nothing is left: the one attack that a runner of nothing cannot lose.
+		if item.Limit != "leftover processes" && (item.State != proof.NotEnforced || item.Mend == "" || item.Evidence == "") {
+			t.Errorf("%+v", item)
+		}
+	}
+	if broken := len(proof.Broken(items)); broken != len(items)-1 {
+		t.Errorf("%d of %d are broken", broken, len(items))
+	}
+}
+
+// TestAttacksThatCannotRun are unknown, and count as broken: silence proves nothing.
+func TestAttacksThatCannotRun(t *testing.T) {
+	for name, runner := range map[string]answers{
+		"refused":     {err: errors.New("no")},
+		"our failure": {record: engine.Execution{Status: "infra", Message: "the sandbox broke"}},
+	} {
+		items, err := proof.Prove(t.Context(), runner, "native", "python", 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range items {
+			if item.State == proof.Enforced {
+				t.Errorf("%s: %+v", name, item)
+			}
+		}
+		if len(proof.Broken(items)) != len(items) {
+			t.Errorf("%s: not all are broken", name)
+		}
+	}
+}
+
+type oneImage struct{ rootfs string }
+
+func (i oneImage) Use(string) (string, func(), error) { return i.rootfs, func() {}, nil }
+
+// TestNativeProof: every limit is attacked on this host and holds.
+func TestNativeProof(t *testing.T) {
+	rootfs := imagetest.Rootfs(t)
+	if os.Geteuid() != 0 {
+		t.Skip("native sandboxes need root")
+	}
+	c := config.Default(2)
+	c.Data, c.Runtime = t.TempDir(), "/run/glovebox"
+	system, err := daemon.Open(c, daemon.Options{Images: oneImage{rootfs}}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, context.DeadlineExceeded)
+		defer cancel()
+		if err := system.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	items, err := proof.Prove(t.Context(), system.Engine, "native", "python", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	for _, item := range items {
+		table.WriteString("\n" + item.Limit + ": " + string(item.State) + ": " + item.Evidence)
+		if item.State != proof.Enforced {
+			t.Errorf("%+v", item)
+		}
+	}
+	t.Log(table.String())
+}
