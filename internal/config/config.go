@@ -39,8 +39,10 @@ type Config struct {
 	MaxQueued  int      `yaml:"max_queued"`
 	QueueWait  Duration `yaml:"queue_wait"`
 	// Drain is how long running executions may go on when the server is asked to end.
-	Drain     Duration  `yaml:"drain"`
-	Maxima    Maxima    `yaml:"maxima"`
+	Drain  Duration `yaml:"drain"`
+	Maxima Maxima   `yaml:"maxima"`
+	// Prove has a server attack its own limits when it starts, and refuse to serve when one does not hold.
+	Prove     bool      `yaml:"prove"`
 	Pool      Pool      `yaml:"pool"`
 	Retention Retention `yaml:"retention"`
 	Uploads   Uploads   `yaml:"uploads"`
@@ -125,6 +127,7 @@ func Default(processors int) Config {
 			Processes: maxima.Processes, OpenFiles: maxima.OpenFiles, Disk: Size(maxima.Disk), Inodes: maxima.Inodes,
 			Tmp: Size(maxima.Tmp), Output: Size(maxima.Output),
 		},
+		Prove:     true,
 		Pool:      Pool{Enabled: true, Min: 4, Max: 24, Total: 48, MaxAge: Duration(30 * time.Minute)},
 		Retention: Retention{Count: 1000, Age: Duration(24 * time.Hour)},
 		Uploads:   Uploads{JSON: Size(32 * policy.MiB), File: Size(512 * policy.MiB), Request: Size(policy.GiB)},

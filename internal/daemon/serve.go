@@ -55,6 +55,11 @@ func Serve(ctx context.Context, c config.Config, options Options, log *slog.Logg
 		return err
 	}
 	system.Reclaim(ctx)
+	if c.Prove {
+		if err := system.prove(ctx, c.Image); err != nil {
+			return err
+		}
+	}
 	if err := s.announce(announce); err != nil {
 		return err
 	}
