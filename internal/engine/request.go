@@ -48,6 +48,8 @@ type Request struct {
 	// Inputs become variables; Return names variables whose values come back.
 	Inputs map[string]json.RawMessage
 	Return []string
+	// MustHaveCode refuses a request without code: over HTTP that is a field that was forgotten, not an empty script.
+	MustHaveCode bool
 	// Fresh asks for an interpreter of the run's own, started for it rather than forked: forks of one zygote share the
 	// layout of their memory and their hash seed.
 	Fresh bool
@@ -72,6 +74,8 @@ func (r *Request) validate() error {
 func (r *Request) validateCode() error {
 	var faults []error
 	switch {
+	case r.Code == "" && r.MustHaveCode:
+		faults = append(faults, errors.New("there is no code: give it as code"))
 	case len(r.Code) > MaxCode:
 		faults = append(faults, fmt.Errorf("the code has %d bytes: at most %d are allowed; upload large data as a file", len(r.Code), MaxCode))
 	case !utf8.ValidString(r.Code):

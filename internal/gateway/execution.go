@@ -26,6 +26,7 @@ func (g *Gateway) postExecution(w http.ResponseWriter, r *http.Request) {
 		g.fail(w, r, err)
 		return
 	}
+	asked.MustHaveCode = true
 	if asked.detach {
 		g.detach(w, r, asked.Request)
 		return

@@ -421,3 +421,16 @@ func TestOverload(t *testing.T) {
 		t.Error("a body that breaks off was taken")
 	}
 }
+
+// TestScriptAsFilePart: a script sent as the file part "code" is the code, not a file beside none; no code at all is
+// refused.
+func TestScriptAsFilePart(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, change{})
+	kind, body := upload(t, [2]string{"code", "print from the file part"})
+	body = strings.Replace(body, `name="code"`, `name="code"; filename="script.py"`, 1)
+	if x := b.do(t, http.MethodPost, "/v1/executions", kind, body).object(t); x["stdout"] != "from the file part\n" {
+		t.Errorf("stdout %q, status %v", x["stdout"], x["status"])
+	}
+	b.do(t, http.MethodPost, "/v1/executions", "application/json", "{}").want(t, 400, "invalid_request", "there is no code")
+}

@@ -100,7 +100,8 @@ func (f *form) part(part *multipart.Part) error {
 		_, err := io.Copy(io.Discard, part)
 		return err
 	}
-	if name, ok := parameters["filename"]; ok {
+	// Clients send a script as -F code=@script.py: that is the code, not a file for it.
+	if name, ok := parameters["filename"]; ok && parameters["name"] != "code" {
 		return f.file(part, name)
 	}
 	return f.field(part, parameters["name"])
