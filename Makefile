@@ -11,7 +11,7 @@ IMAGE ?= python
 ADDR ?=
 DEMO_OUT ?= demo-out
 
-.PHONY: help setup build image run demo test vet race escape fuzz bench lint clean
+.PHONY: soak help setup build image run demo test vet race escape fuzz bench lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -48,6 +48,9 @@ fuzz: ## every fuzz target for FUZZTIME each
 
 bench: image ## measure this program on this host, beside others that do the same work (minutes; root)
 	bin/glovebox bench
+
+soak: build ## half an hour of load; what must stay flat is printed and judged (not part of CI)
+	@scripts/soak $(SOAK)
 
 lint: $(GOLANGCI) ## golangci-lint (installed once outside the checkout: two minutes, 300 MB of modules)
 	$(GOLANGCI) run --timeout=20m ./...

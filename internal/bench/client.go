@@ -57,13 +57,18 @@ func (c *client) request(ctx context.Context, method, path string, body []byte) 
 func (c *client) Run(ctx context.Context, work Work, began time.Time) Sample {
 	ctx, cancel := context.WithTimeoutCause(ctx, runPatience, errTooLong)
 	defer cancel()
-	body, err := json.Marshal(map[string]any{
+	return c.post(ctx, "/v1/executions", map[string]any{
 		"code": work.Code, "image": c.image, "limits": map[string]any{"wall": c.wall.String()},
-	})
+	}, work, began)
+}
+
+// post asks for an execution and reads its stream to the end.
+func (c *client) post(ctx context.Context, path string, request map[string]any, work Work, began time.Time) Sample {
+	body, err := json.Marshal(request)
 	if err != nil {
 		return failed(err)
 	}
-	answer, err := c.request(ctx, http.MethodPost, "/v1/executions", body)
+	answer, err := c.request(ctx, http.MethodPost, path, body)
 	if err != nil {
 		return failed(err)
 	}
@@ -165,14 +170,70 @@ func (f *followed) event(name, data string, at time.Time) error {
 	return nil
 }
 
-// hasSessions asks whether the server offers sandboxes that live on.
-func (c *client) hasSessions(ctx context.Context) (bool, error) {
-	answer, err := c.request(ctx, http.MethodGet, "/v1/sandboxes", nil)
+// held is a sandbox that lives between executions.
+type held struct {
+	client *client
+	id     string
+}
+
+// hold makes a sandbox; false means that the server has no such thing.
+func (c *client) hold(ctx context.Context) (*held, bool, error) {
+	var made struct {
+		ID string `json:"id"`
+	}
+	status, err := c.call(ctx, http.MethodPost, "/v1/sandboxes", map[string]any{"image": c.image}, &made)
+	if status == http.StatusNotFound || status == http.StatusMethodNotAllowed {
+		return nil, false, nil
+	}
+	return &held{client: c, id: made.ID}, err == nil, err
+}
+
+// call sends a request of one JSON object and reads one.
+func (c *client) call(ctx context.Context, method, path string, request, into any) (int, error) {
+	body, err := json.Marshal(request)
 	if err != nil {
-		return false, err
+		return 0, err
+	}
+	answer, err := c.request(ctx, method, path, body)
+	if err != nil {
+		return 0, err
 	}
 	defer answer.Body.Close()
-	return answer.StatusCode != http.StatusNotFound, nil
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
+	switch {
+	case err != nil:
+		return answer.StatusCode, err
+	case answer.StatusCode >= http.StatusBadRequest:
+		return answer.StatusCode, fmt.Errorf("the server answered %s: %s", answer.Status, lastLine(string(text)))
+	case into == nil:
+		return answer.StatusCode, nil
+	}
+	return answer.StatusCode, json.Unmarshal(text, into)
+}
+
+// run runs a cell in the sandbox's main session.
+func (h *held) run(ctx context.Context, work Work, began time.Time) Sample {
+	ctx, cancel := context.WithTimeoutCause(ctx, runPatience, errTooLong)
+	defer cancel()
+	return h.client.post(ctx, "/v1/sandboxes/"+h.id+"/execute", map[string]any{"code": work.Code}, work, began)
+}
+
+// fork forks the main session once.
+func (h *held) fork(ctx context.Context, began time.Time) Sample {
+	var made struct {
+		Sessions []string `json:"sessions"`
+	}
+	_, err := h.client.call(ctx, http.MethodPost, "/v1/sandboxes/"+h.id+"/fork", map[string]any{"count": 1}, &made)
+	took := h.client.now().Sub(began)
+	if err == nil && len(made.Sessions) != 1 {
+		err = fmt.Errorf("%d siblings in place of one", len(made.Sessions))
+	}
+	return Sample{Result: took, End: took, Faults: unknownFaults, Err: err}
+}
+
+func (h *held) release(ctx context.Context) error {
+	_, err := h.client.call(ctx, http.MethodDelete, "/v1/sandboxes/"+h.id, struct{}{}, nil)
+	return err
 }
 
 // healthy asks whether the server is there.

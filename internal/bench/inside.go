@@ -144,7 +144,7 @@ func (in *inside) tearDown() error {
 }
 
 func (r *run) cell(ctx context.Context, report *ScenarioReport) (err error) {
-	if err := r.noteSessions(ctx, report); err != nil {
+	if err := r.cellsOverHTTP(ctx, report); err != nil {
 		return err
 	}
 	in, err := r.openInside(ctx)
@@ -175,22 +175,42 @@ func (r *run) cell(ctx context.Context, report *ScenarioReport) (err error) {
 	return nil
 }
 
-// noteSessions says whether the HTTP interface has sessions that could be measured.
-func (r *run) noteSessions(ctx context.Context, report *ScenarioReport) error {
+// forksMeasured is how many siblings are made of one session; a sandbox may have 32 sessions.
+const forksMeasured = 20
+
+// cellsOverHTTP measures cells and forks of a sandbox that the server holds.
+func (r *run) cellsOverHTTP(ctx context.Context, report *ScenarioReport) (err error) {
 	c, err := r.client(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	has, err := c.hasSessions(ctx)
+	defer func() { err = errors.Join(err, c.Close()) }()
+	box, has, err := c.hold(ctx)
 	if err != nil {
 		return err
 	}
-	text := "Over HTTP: not there yet, the interface has no sessions. Measured in process on the backend."
-	if has {
-		text = "Over HTTP: the interface has sessions, which this scenario does not measure yet. Measured in process on the backend."
+	if !has {
+		report.note("Over HTTP: this server has no sandboxes that live between executions.")
+		return nil
 	}
-	report.note("%s", text)
+	defer func() { err = errors.Join(err, box.release(context.WithoutCancel(ctx))) }()
+	rounds := r.samples(200, 3)
+	for _, work := range r.works(printWork(), groupbyWork()) {
+		if first := box.run(ctx, work, r.Now()); first.Err != nil { // imports what the next ones have
+			return first.Err
+		}
+		r.say("  %s over HTTP, %d cells", work.Name, rounds)
+		t := &tally{subject: c.Name(), work: work.Name, mode: "over HTTP, one after the other"}
+		for range rounds {
+			t.add(box.run(ctx, work, r.Now()))
+		}
+		report.add(t.rows()...)
+	}
+	t := &tally{subject: c.Name(), work: "fork with data", mode: "over HTTP, one after the other"}
+	for range r.samples(forksMeasured, 2) {
+		t.add(box.fork(ctx, r.Now()))
+	}
+	report.add(t.rows()...)
 	return nil
 }
 

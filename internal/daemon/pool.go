@@ -13,12 +13,15 @@ import (
 	"glovebox/internal/sandbox"
 )
 
-// Times of the pool that nobody needs to set.
+// Settings of the pool that nobody needs to set.
 const (
 	poolWindow = 5 * time.Second
 	poolForget = 10 * time.Minute
 	poolRetry  = 10 * time.Second
 	poolCheck  = 2 * time.Second
+
+	// poolFillers keep two processors busy when a crowd has emptied the shelves.
+	poolFillers = 3
 )
 
 // pool puts a pool in front of each backend. The classes of the default image and policy are kept ready from the start.
@@ -43,7 +46,7 @@ func (s *System) pool(ctx context.Context, c config.Config, images engine.Images
 			continue // it has no warm sandboxes, or cannot say: requests tell
 		}
 		pooled, err := pool.New(backend, pool.Config{
-			Min: c.Pool.Min, Max: c.Pool.Max, Total: c.Pool.Total, MaxAge: time.Duration(c.Pool.MaxAge),
+			Min: c.Pool.Min, Max: c.Pool.Max, Total: c.Pool.Total, Fillers: poolFillers, MaxAge: time.Duration(c.Pool.MaxAge),
 			Window: poolWindow, Forget: poolForget, Retry: poolRetry, Check: poolCheck,
 			Keep: keep, NewID: newID, Now: time.Now, Log: s.log,
 		})

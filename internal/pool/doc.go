@@ -10,6 +10,6 @@
 // # Sizes
 //
 // Each class has a target between Config.Min and Config.Max: what was asked for lately, so that a burst like the last
-// one finds its sandboxes. A class nobody asked for in Config.Forget keeps none. One goroutine fills, one sandbox at a
-// time, so that filling never takes more than one processor from what runs.
+// one finds its sandboxes. A class nobody asked for in Config.Forget keeps none. At most Config.Fillers are made at a
+// time, and what makes them has a low weight, so that filling does not take the processors from what runs.
 package pool

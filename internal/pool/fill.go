@@ -4,20 +4,25 @@ package pool
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"glovebox/internal/sandbox"
 )
 
-// fill keeps every shelf at its target until ctx ends. One sandbox at a time: it must not take the processors from what
-// runs.
+// fill keeps every shelf at its target until ctx ends.
 func (p *Pool) fill(ctx context.Context) {
 	defer close(p.done)
+	var fillers sync.WaitGroup
+	defer fillers.Wait()
 	for ctx.Err() == nil {
 		p.tidy()
 		class, wait, found := p.next()
 		if found {
-			p.add(ctx, class)
+			fillers.Go(func() {
+				p.add(ctx, class)
+				p.poke()
+			})
 			continue
 		}
 		timer := time.NewTimer(wait)
@@ -35,7 +40,11 @@ func (p *Pool) add(ctx context.Context, class sandbox.Class) {
 	box, err := p.backend.Create(ctx, p.config.NewID(), class)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.filling--
 	s := p.shelf[class]
+	if s != nil && s.filling > 0 { // a shelf that was forgotten and made anew counts from nothing
+		s.filling--
+	}
 	switch {
 	case err != nil && ctx.Err() == nil:
 		p.stats.FillFailures++
@@ -73,19 +82,20 @@ func (p *Pool) tidy() {
 	}
 }
 
-// next returns the class that lacks most of its target, or how long nothing is to be done.
+// next returns the class that lacks most of its target and counts a filler for it, or says how long nothing is to be
+// done.
 func (p *Pool) next() (_ sandbox.Class, wait time.Duration, found bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.config.Now()
 	wait = p.config.Window
-	total, most := 0, 0
+	total, most := p.filling, 0
 	var class sandbox.Class
 	for _, s := range p.shelf {
 		total += len(s.ready)
 	}
 	for candidate, s := range p.shelf {
-		lacking := p.target(s) - len(s.ready)
+		lacking := p.target(s) - len(s.ready) - s.filling
 		if delay := s.notBefore.Sub(now); delay > 0 {
 			wait = min(wait, delay)
 			continue
@@ -95,7 +105,12 @@ func (p *Pool) next() (_ sandbox.Class, wait time.Duration, found bool) {
 			class, most = candidate, lacking
 		}
 	}
-	return class, wait, most > 0 && total < p.config.Total
+	if most == 0 || total >= p.config.Total || p.filling >= p.config.Fillers {
+		return class, wait, false
+	}
+	p.filling++
+	p.shelf[class].filling++
+	return class, 0, true
 }
 
 // target is what the window's demand asks for, within the bounds.

@@ -18,6 +18,9 @@ import (
 type Config struct {
 	// Min and Max bound the ready sandboxes of one class; Total bounds those of all classes together.
 	Min, Max, Total int
+	// Fillers is how many are made at the same time. Making one is mostly waiting for the kernel; what it computes has a
+	// low weight.
+	Fillers int
 	// MaxAge is how long a sandbox may stay ready: older ones are replaced, since they share the state of an old zygote.
 	MaxAge time.Duration
 	// Window is the time over which demand is counted; Forget is how long a class is kept after its last request.
@@ -34,7 +37,7 @@ type Config struct {
 }
 
 func (c Config) validate() error {
-	if c.Min < 1 || c.Max < c.Min || c.Total < c.Max || c.MaxAge <= 0 || c.Window <= 0 || c.Forget <= 0 || c.Retry <= 0 ||
+	if c.Fillers < 1 || c.Min < 1 || c.Max < c.Min || c.Total < c.Max || c.MaxAge <= 0 || c.Window <= 0 || c.Forget <= 0 || c.Retry <= 0 ||
 		c.Check <= 0 || c.NewID == nil || c.Now == nil || c.Log == nil {
 		return fmt.Errorf("pool: sizes must be 1 <= min <= max <= total, times positive, and ids, clock and log given: %+v",
 			struct{ Min, Max, Total int }{c.Min, c.Max, c.Total})
@@ -67,6 +70,8 @@ type Pool struct {
 	handed map[sandbox.ID]sandbox.Sandbox // by the id the caller gave
 	stats  Stats
 	closed bool
+	// filling counts the fillers at work.
+	filling int
 }
 
 // shelf holds the ready sandboxes of one class, the oldest first.
@@ -76,6 +81,8 @@ type shelf struct {
 	asked []time.Time
 	last  time.Time
 	keep  bool
+	// filling counts those that are being made.
+	filling int
 	// notBefore delays the next attempt after a failure.
 	notBefore time.Time
 }

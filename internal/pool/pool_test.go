@@ -85,7 +85,7 @@ func config(change func(*pool.Config)) pool.Config {
 	var mu sync.Mutex
 	n := 0
 	c := pool.Config{
-		Min: 2, Max: 5, Total: 8, MaxAge: time.Hour, Window: 5 * time.Second, Forget: 10 * time.Minute,
+		Min: 2, Max: 5, Total: 8, Fillers: 2, MaxAge: time.Hour, Window: 5 * time.Second, Forget: 10 * time.Minute,
 		Retry: 10 * time.Second, Check: time.Second, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		NewID: func() sandbox.ID {
 			mu.Lock()
@@ -267,7 +267,7 @@ func TestFailureIsRetriedLater(t *testing.T) {
 		f.fail = broken
 		f.mu.Unlock()
 		time.Sleep(25 * time.Second)
-		if made, _ := f.count(); made > 5 {
+		if made, _ := f.count(); made > 8 {
 			t.Errorf("asked %d times in 25 s", made)
 		}
 		release(t, drain(t, p)...)
