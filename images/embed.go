@@ -10,6 +10,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 )
 
@@ -34,10 +35,8 @@ func Names() []string {
 // Definition returns the folder of a built-in definition. The error for an
 // unknown name lists the known ones and wraps fs.ErrNotExist.
 func Definition(name string) (fs.FS, error) {
-	for _, known := range Names() {
-		if name == known {
-			return fs.Sub(definitions, name)
-		}
+	if slices.Contains(Names(), name) {
+		return fs.Sub(definitions, name)
 	}
 	return nil, fmt.Errorf("no built-in image is named %q (built-in: %s): %w",
 		name, strings.Join(Names(), ", "), fs.ErrNotExist)

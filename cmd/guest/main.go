@@ -25,7 +25,7 @@ const exitFailed = 70
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "guest:", err) //nolint:forbidigo // the only way out of a failing first process
+		fmt.Fprintln(os.Stderr, "guest:", err)
 		os.Exit(exitFailed)
 	}
 }

@@ -40,7 +40,7 @@ func (r *run) openInside(ctx context.Context) (_ *inside, err error) {
 	if options.Executions, err = r.scratch("inside"); err != nil {
 		return nil, err
 	}
-	system, err := daemon.Open(c, options, r.Log) //nolint:contextcheck // what it starts lives until it is closed
+	system, err := daemon.Open(c, options, r.Log)
 	if err != nil {
 		return nil, &missingError{err.Error()}
 	}

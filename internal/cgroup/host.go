@@ -40,7 +40,7 @@ func Discover() (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close() //nolint:errcheck // only read
+	defer file.Close()
 	host, err := parseMounts(file)
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (h *Host) makeFolder(root, path string) error {
 			}
 		}
 		dir = filepath.Join(dir, element)
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) { //nolint:gosec // as the kernel has them
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 			return err
 		}
 	}

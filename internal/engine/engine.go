@@ -243,10 +243,10 @@ func (e *Engine) OpenArtifact(id sandbox.ID, name string) (*os.File, artifact.Ar
 	return e.Store.openArtifact(id, name)
 }
 
-// OpenOutput opens what was printed on stdout or stderr; the caller closes it.
+// OpenOutput opens what was printed on stdout or stderr, or by earlier cells; the caller closes it.
 func (e *Engine) OpenOutput(id sandbox.ID, stream string) (*os.File, error) {
-	if stream != "stdout" && stream != "stderr" {
-		return nil, &Problem{Code: CodeInvalid, Text: fmt.Sprintf("stream %q is not known: choose stdout or stderr", clip(stream, 20))}
+	if stream != "stdout" && stream != "stderr" && stream != backgroundName {
+		return nil, &Problem{Code: CodeInvalid, Text: fmt.Sprintf("stream %q is not known: choose stdout, stderr or background", clip(stream, 20))}
 	}
 	return e.Store.openFile(id, stream)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -391,6 +392,36 @@ func TestManyAtOnceGetTheirOwn(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+// TestLateOutputIsNotTheRunningCells: what an earlier cell prints meanwhile stands apart, in the record and in the stream.
+func TestLateOutputIsNotTheRunningCells(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	var got []string
+	sink := engine.SinkFunc(func(_ context.Context, event sandbox.Event) error {
+		got = append(got, fmt.Sprintf("%s %v %s", event.Kind, event.Background, event.Text))
+		return nil
+	})
+	x := b.run(t, code("print B", "late A2", "elate A3", "print B2"), sink)
+	if x.Stdout != "B\nB2\n" || x.Stderr != "" || x.Usage.StdoutBytes != 5 || x.Background == nil || x.Background.Text != "A2\nA3\n" || x.Background.Bytes != 6 {
+		t.Errorf("%q, %q, %+v", x.Stdout, x.Stderr, x.Background)
+	}
+	want := []string{"stdout false B\n", "stdout true A2\n", "stderr true A3\n", "stdout false B2\n"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	file, err := b.OpenOutput(x.ID, "background")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if content, err := io.ReadAll(file); string(content) != "A2\nA3\n" || err != nil {
+		t.Errorf("%q, %v", content, err)
+	}
+	if x := b.run(t, code("print B"), nil); x.Background != nil {
+		t.Errorf("%+v", x.Background)
+	}
 }
 
 // TestNoticeCodesKeepTheirDots: the codes of the interpreters are words with dots, and reach the caller as they are.

@@ -94,11 +94,12 @@ func (f *feed) joinLocked(item feedItem) bool {
 	}
 	for i := len(f.items) - 1; i >= 0; i-- {
 		last := &f.items[i]
-		if last.stream == item.stream && last.event.Background == item.event.Background && last.offset+last.length == item.offset {
+		full := len(f.items) >= MaxFeed
+		if last.stream == item.stream && last.offset+last.length == item.offset && (full || last.event.Kind == item.event.Kind) {
 			last.length += item.length
 			return true
 		}
-		if len(f.items) < MaxFeed {
+		if !full {
 			return false
 		}
 	}

@@ -84,7 +84,7 @@ func (x *execution) finish(arrived time.Time) {
 	x.outputHits(&result)
 	x.gather.fill(r)
 	r.Status, r.ExitCode = Status(result.End), result.ExitCode
-	r.StateReset = x.plan.session != nil && result.StateReset
+	r.StateReset = x.session != nil && result.StateReset
 	r.Message = explain(result, x.decision.Limits)
 	r.Limits = limitsOf(x.decision.Limits, result.Hits)
 	u := &r.Usage

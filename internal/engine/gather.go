@@ -4,6 +4,7 @@ package engine
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 
@@ -16,8 +17,11 @@ type gather struct {
 	stdout, stderr *stream
 	feed           *feed
 	asked          []string // Request.Return
+	openBackground func() (*os.File, error)
 
 	mu        sync.Mutex
+	late      *stream // what earlier cells print; nil until they do
+	shownLate []Data
 	results   []Data
 	size      int
 	values    map[string]Data
@@ -55,8 +59,21 @@ func (g *gather) emit(event sandbox.Event) {
 }
 
 func (g *gather) printLocked(event sandbox.Event, s *stream) {
+	if event.Background {
+		s = g.lateLocked()
+	}
 	offset, kept := s.write(event.Text)
 	g.feed.pushRange(sandbox.Event{Kind: event.Kind, Background: event.Background}, s, offset, kept)
+}
+
+// lateLocked is the stream of earlier cells, which must not be taken for the running one's.
+func (g *gather) lateLocked() *stream {
+	if g.late == nil {
+		file, err := g.openBackground()
+		g.late = newStream(backgroundName, file, g.stdout.limit)
+		g.late.failed = err
+	}
+	return g.late
 }
 
 func (g *gather) resultLocked(event sandbox.Event) {
@@ -71,12 +88,16 @@ func (g *gather) resultLocked(event sandbox.Event) {
 	for _, value := range data {
 		size += len(value)
 	}
-	if len(g.results) >= MaxResults || g.size+size > MaxResultBytes {
+	if len(g.results)+len(g.shownLate) >= MaxResults || g.size+size > MaxResultBytes {
 		g.unresults++
 		return
 	}
 	g.size += size
-	g.results = append(g.results, data)
+	if event.Background {
+		g.shownLate = append(g.shownLate, data)
+	} else {
+		g.results = append(g.results, data)
+	}
 	g.feed.push(sandbox.Event{Kind: event.Kind, Bundle: &sandbox.Bundle{Data: data}, Background: event.Background})
 }
 
@@ -167,8 +188,18 @@ func (g *gather) fill(x *Execution) {
 	if x.Results == nil {
 		x.Results = []Data{}
 	}
-	for _, s := range []*stream{g.stdout, g.stderr} {
-		g.streamWarningsLocked(s)
+	for _, s := range []*stream{g.stdout, g.stderr, g.late} {
+		if s != nil {
+			g.streamWarningsLocked(s)
+		}
+	}
+	if g.late != nil || g.shownLate != nil {
+		x.Background = &Background{Results: g.shownLate}
+	}
+	if g.late != nil {
+		var omitted int64
+		x.Background.Text, omitted = g.late.text()
+		x.Background.StreamTotals = g.late.totals(omitted)
 	}
 	if g.unresults > 0 {
 		g.sayLocked("results_limit", fmt.Sprintf(

@@ -42,6 +42,8 @@ type Execution struct {
 	Stderr    string `json:"stderr"`
 	Truncated bool   `json:"truncated"`
 	Output    Output `json:"output"`
+	// Background is what threads and children of earlier cells of the session printed and displayed meanwhile.
+	Background *Background `json:"background,omitempty"`
 	// Results are what the code displayed and its last value, in order.
 	Results []Data `json:"results"`
 	// Values are the variables that the request asked for.
@@ -78,6 +80,16 @@ type StreamTotals struct {
 	Kept int64 `json:"kept_bytes"`
 	// Omitted is how much of it is not in the record.
 	Omitted int64 `json:"omitted_bytes"`
+}
+
+// backgroundName is that of the stream of earlier cells.
+const backgroundName = "background"
+
+// Background is what did not come from the running cell: both streams in one, whole or both ends.
+type Background struct {
+	Text string `json:"text"`
+	StreamTotals
+	Results []Data `json:"results,omitempty"`
 }
 
 // Usage is what the run used.

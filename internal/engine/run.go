@@ -41,8 +41,7 @@ func (e *Engine) execute(ctx context.Context, p *plan, a *active, sink Sink, beg
 	began := e.Now()
 	x.record.Usage.Queue = began.Sub(arrived).Seconds()
 	if x.folder, err = e.Store.create(p.id); err != nil {
-		return nil, &Problem{Code: CodeStorage, Err: err, Text: fmt.Sprintf(
-			"the data folder cannot be written: %s", plain(err))}
+		return nil, &Problem{Code: CodeStorage, Err: err, Text: "the data folder cannot be written: " + plain(err)}
 	}
 	defer x.closeFolder()
 	if detached {
@@ -55,7 +54,7 @@ func (e *Engine) execute(ctx context.Context, p *plan, a *active, sink Sink, beg
 	x.gather = &gather{
 		stdout: newStream("stdout", x.folder.stdout, p.decision.Limits.Output),
 		stderr: newStream("stderr", x.folder.stderr, p.decision.Limits.Output),
-		feed:   feed, asked: p.request.Return,
+		feed:   feed, asked: p.request.Return, openBackground: x.folder.background,
 	}
 	feed.start(ctx)
 	if x.result.End == "" {
@@ -82,8 +81,8 @@ func (e *Engine) waitForSink(f *feed) {
 
 // inSandbox takes the steps that need a sandbox, and leaves none behind.
 func (x *execution) inSandbox(ctx context.Context, began time.Time) {
-	if x.plan.session != nil {
-		x.result = x.exec(ctx, x.plan.session)
+	if x.session != nil {
+		x.result = x.exec(ctx, x.session)
 		return
 	}
 	session, err := x.setUp(ctx)
@@ -142,7 +141,7 @@ func (x *execution) exec(ctx context.Context, session sandbox.Session) sandbox.R
 	bounded, cancel := context.WithTimeoutCause(ctx, wall+x.engine.Patience.Grace, errWatchdog)
 	defer cancel()
 	code := sandbox.Code{
-		Source: x.request.Code, Name: x.request.Name, Wall: wall, Last: x.plan.session == nil, Return: x.request.Return,
+		Source: x.request.Code, Name: x.request.Name, Wall: wall, Last: x.session == nil, Return: x.request.Return,
 	}
 	if len(x.request.Inputs) > 0 {
 		code.Inputs = make(map[string][]byte, len(x.request.Inputs))

@@ -36,6 +36,7 @@ const pruneEvery = 16
 //
 //	ID/record.json        the Execution
 //	ID/stdout, ID/stderr  what was printed, from its beginning
+//	ID/background         what earlier cells printed meanwhile, when there is any
 //	ID/artifacts/0000     the files, named by their place in the record
 //
 // Files are written beside their place and renamed. They are not synced: a record that a power failure takes is one of a
@@ -80,6 +81,7 @@ type folder struct {
 	artifacts *os.Root
 	stdout    *os.File
 	stderr    *os.File
+	late      *os.File // nil until there is background output
 }
 
 // create makes the place of a new execution.
@@ -106,12 +108,21 @@ func (f *folder) open() (err error) {
 	if f.artifacts, err = f.root.OpenRoot(artifactsName); err != nil {
 		return err
 	}
-	const flags = os.O_RDWR | os.O_CREATE | os.O_EXCL
-	if f.stdout, err = f.root.OpenFile("stdout", flags, 0o600); err != nil {
+	if f.stdout, err = f.create("stdout"); err != nil {
 		return err
 	}
-	f.stderr, err = f.root.OpenFile("stderr", flags, 0o600)
+	f.stderr, err = f.create("stderr")
 	return err
+}
+
+func (f *folder) create(name string) (*os.File, error) {
+	return f.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+// background makes the file for what earlier cells print.
+func (f *folder) background() (_ *os.File, err error) {
+	f.late, err = f.create(backgroundName)
+	return f.late, err
 }
 
 // save writes the record; it may be called again.
@@ -133,7 +144,7 @@ func (f *folder) save(x *Execution) error {
 
 func (f *folder) close() error {
 	var errs []error
-	for _, closer := range []io.Closer{f.stdout, f.stderr, f.artifacts, f.root} {
+	for _, closer := range []io.Closer{f.stdout, f.stderr, f.late, f.artifacts, f.root} {
 		switch c := closer.(type) {
 		case *os.File:
 			if c != nil {

@@ -6,7 +6,7 @@
 //	GET    /healthz
 //	POST   /v1/executions                        JSON or multipart; an answer, a stream of events, or 202
 //	GET    /v1/executions/{id}
-//	GET    /v1/executions/{id}/output?stream=stdout
+//	GET    /v1/executions/{id}/output?stream=stdout|stderr|background
 //	GET    /v1/executions/{id}/artifacts/{name}
 //	DELETE /v1/executions/{id}
 //

@@ -31,9 +31,10 @@ func (g *Gateway) postExecution(w http.ResponseWriter, r *http.Request) {
 		g.detach(w, r, asked.Request)
 		return
 	}
-	g.follow(w, r, asked.stay, func(ctx context.Context, sink engine.Sink, begun func(sandbox.ID)) (*engine.Execution, error) {
+	run := func(ctx context.Context, sink engine.Sink, begun func(sandbox.ID)) (*engine.Execution, error) {
 		return g.Engine.Follow(ctx, asked.Request, sink, begun)
-	})
+	}
+	g.follow(w, r, asked.stay, run) //nolint:contextcheck // the run may outlive the request
 }
 
 // follow carries an execution out; the sink may be nil.

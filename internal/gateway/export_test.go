@@ -14,7 +14,7 @@ import (
 func EncodeForTest(pieces ...[]byte) []byte {
 	recorder := httptest.NewRecorder()
 	s := &eventStream{
-		gateway: &Gateway{Config: Config{Log: slog.New(slog.DiscardHandler)}}, w: recorder, carry: map[sandbox.EventKind][]byte{},
+		gateway: &Gateway{Config: Config{Log: slog.New(slog.DiscardHandler)}}, w: recorder, carry: map[source][]byte{},
 	}
 	for _, piece := range pieces {
 		if err := s.Event(context.Background(), sandbox.Event{Kind: sandbox.EventStdout, Text: piece}); err != nil {

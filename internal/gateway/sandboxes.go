@@ -103,9 +103,10 @@ func (g *Gateway) postCell(w http.ResponseWriter, r *http.Request) {
 		g.fail(w, r, refused)
 		return
 	}
-	g.follow(w, r, asked.stay, func(ctx context.Context, sink engine.Sink, begun func(sandbox.ID)) (*engine.Execution, error) {
+	run := func(ctx context.Context, sink engine.Sink, begun func(sandbox.ID)) (*engine.Execution, error) {
 		return g.Engine.ExecuteIn(ctx, id, request.Session, asked.Request, sink, begun)
-	})
+	}
+	g.follow(w, r, asked.stay, run) //nolint:contextcheck // the run may outlive the request
 }
 
 // fixed refuses what a sandbox has from its beginning.

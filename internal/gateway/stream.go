@@ -28,7 +28,7 @@ const (
 func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, stay bool, run follow) {
 	ctx, cancel := clientContext(r, stay)
 	defer cancel()
-	s := &eventStream{gateway: g, w: w, carry: map[sandbox.EventKind][]byte{}}
+	s := &eventStream{gateway: g, w: w, carry: map[source][]byte{}}
 	x, err := run(ctx, s, s.begin)
 	stopped := s.stopKeepAlive()
 	switch {
@@ -48,13 +48,19 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, stay bool, run 
 // eventStream is an engine.Sink. Text is valid UTF-8: a character that is cut waits for its end.
 type eventStream struct {
 	gateway *Gateway
-	carry   map[sandbox.EventKind][]byte
+	carry   map[source][]byte
 
 	mu sync.Mutex
 	w  http.ResponseWriter
 
 	stop chan struct{}
 	done chan struct{}
+}
+
+// source tells apart what must not be joined.
+type source struct {
+	kind       sandbox.EventKind
+	background bool
 }
 
 // begin sends the headers and the id; from now on the status is 200.
@@ -121,9 +127,10 @@ func (s *eventStream) Event(_ context.Context, event sandbox.Event) error {
 }
 
 func (s *eventStream) text(event sandbox.Event) error {
-	p := append(s.carry[event.Kind], event.Text...)
+	from := source{event.Kind, event.Background}
+	p := append(s.carry[from], event.Text...)
 	end := len(p) - unfinished(p)
-	s.carry[event.Kind] = bytes.Clone(p[end:])
+	s.carry[from] = bytes.Clone(p[end:])
 	return s.sendText(event.Kind, p[:end], event.Background)
 }
 
@@ -140,8 +147,8 @@ func (s *eventStream) sendText(kind sandbox.EventKind, p []byte, background bool
 
 // rest sends the bytes of a character that never ended.
 func (s *eventStream) rest() error {
-	for _, kind := range []sandbox.EventKind{sandbox.EventStdout, sandbox.EventStderr} {
-		if err := s.sendText(kind, s.carry[kind], false); err != nil {
+	for _, from := range []source{{sandbox.EventStdout, false}, {sandbox.EventStdout, true}, {sandbox.EventStderr, false}, {sandbox.EventStderr, true}} {
+		if err := s.sendText(from.kind, s.carry[from], from.background); err != nil {
 			return err
 		}
 	}

@@ -195,8 +195,8 @@ func parseSources(text string, add func(uri, suite string, components []string))
 		if !slices.Contains(strings.Fields(entry["Types"]), "deb") || entry["Enabled"] == "no" || !debiansOwn(signed) {
 			continue
 		}
-		for _, uri := range strings.Fields(entry["URIs"]) {
-			for _, suite := range strings.Fields(entry["Suites"]) {
+		for uri := range strings.FieldsSeq(entry["URIs"]) {
+			for suite := range strings.FieldsSeq(entry["Suites"]) {
 				add(uri, suite, strings.Fields(entry["Components"]))
 			}
 		}

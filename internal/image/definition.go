@@ -131,8 +131,10 @@ func (d *Definition) validate() error {
 		fault("python.requirements needs python3 in apt")
 	}
 	faults = append(faults, d.validateFiles()...)
-	for field, n := range map[string]int{"apt": len(d.Apt), "fonts.apt": len(d.Fonts.Apt), "fonts.keep": len(d.Fonts.Keep),
-		"fonts.fallback": len(d.Fonts.Fallback), "fonts.aliases": len(d.Fonts.Aliases), "files": len(d.Files), "preload": len(d.Preload)} {
+	for field, n := range map[string]int{
+		"apt": len(d.Apt), "fonts.apt": len(d.Fonts.Apt), "fonts.keep": len(d.Fonts.Keep),
+		"fonts.fallback": len(d.Fonts.Fallback), "fonts.aliases": len(d.Fonts.Aliases), "files": len(d.Files), "preload": len(d.Preload),
+	} {
 		if n > maxEntries {
 			fault("%s has %d entries; at most %d are allowed", field, n, maxEntries)
 		}

@@ -46,8 +46,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // KindOf returns the kind of err, KindFailed for an error of another package.
 func KindOf(err error) Kind {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
 	}
 	return KindFailed

@@ -26,8 +26,10 @@ func (hostSteps) Ready(ctx context.Context, l *loaded) error {
 	}
 	if l.lock != nil {
 		if out, err := exec.CommandContext(ctx, "python3", "-I", "-m", "pip", "--version").CombinedOutput(); err != nil {
-			return &Error{Kind: KindTool, Text: "the host's python3 has no pip: run `apt-get install python3-pip`",
-				Err: fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))}
+			return &Error{
+				Kind: KindTool, Text: "the host's python3 has no pip: run `apt-get install python3-pip`",
+				Err: fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out))),
+			}
 		}
 	}
 	return nil

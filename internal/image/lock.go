@@ -28,18 +28,18 @@ func (s *Store) lock(ctx context.Context, progress io.Writer) (unlock func(), er
 	for said := false; ; said = true {
 		ok, err := tryLock(file)
 		if err != nil {
-			file.Close()
+			_ = file.Close() // it is only a lock
 			return nil, err
 		}
 		if ok {
-			return func() { file.Close() }, nil
+			return func() { _ = file.Close() }, nil
 		}
 		if !said {
 			fmt.Fprintln(progress, "another build or removal of an image is running: waiting for it")
 		}
 		select {
 		case <-ctx.Done():
-			file.Close()
+			_ = file.Close() // it is only a lock
 			return nil, context.Cause(ctx)
 		case <-poll.C:
 		}
@@ -61,17 +61,17 @@ func (i Image) Pin() (release func(), err error) {
 	}
 	// A removal may hold the lock, for as long as it takes to move the image away.
 	if err := lockFile(file); err != nil {
-		file.Close()
+		_ = file.Close() // it is only a lock
 		return nil, gone(err)
 	}
 	here, err := file.Stat()
 	if err == nil {
 		var there os.FileInfo
 		if there, err = os.Stat(path); err == nil && os.SameFile(here, there) {
-			return func() { file.Close() }, nil
+			return func() { _ = file.Close() }, nil
 		}
 	}
-	file.Close()
+	_ = file.Close() // it is only a lock
 	return nil, gone(err)
 }
 
@@ -87,8 +87,8 @@ func claim(built string) (release func(), claimed bool, err error) {
 	}
 	claimed, err = tryLock(file)
 	if err != nil || !claimed {
-		file.Close()
+		_ = file.Close() // it is only a lock
 		return nil, false, err
 	}
-	return func() { file.Close() }, true, nil
+	return func() { _ = file.Close() }, true, nil
 }

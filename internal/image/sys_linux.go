@@ -43,7 +43,7 @@ func freeBytes(dir string) (uint64, error) {
 	if err := syscall.Statfs(dir, &stat); err != nil {
 		return 0, os.NewSyscallError("statfs", err)
 	}
-	return stat.Bavail * uint64(stat.Bsize), nil
+	return stat.Bavail * uint64(stat.Bsize), nil //nolint:gosec // a block has a positive size
 }
 
 // syncFilesystem writes everything of dir's filesystem to the disk, so that what

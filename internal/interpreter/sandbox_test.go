@@ -91,7 +91,7 @@ func compile(ctx context.Context, image, work string) (string, error) {
 	}
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() {
-			err = os.Chmod(path, 0o777) //nolint:gosec // the image's user writes byte code there
+			err = os.Chmod(path, 0o777)
 		}
 		return err
 	})

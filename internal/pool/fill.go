@@ -51,7 +51,7 @@ func (p *Pool) add(ctx context.Context, class sandbox.Class) {
 		if s != nil {
 			s.notBefore = p.config.Now().Add(p.config.Retry)
 		}
-		p.config.Log.Error("a sandbox could not be made ready", "warmth", class.Warm, "error", err)
+		p.config.Log.ErrorContext(ctx, "a sandbox could not be made ready", "warmth", class.Warm, "error", err)
 	case err != nil:
 	case s == nil || p.closed:
 		p.destroy(box)

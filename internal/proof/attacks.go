@@ -19,7 +19,7 @@ import (
 )
 
 //go:embed attacks/*.py
-var programs embed.FS //nolint:gochecknoglobals // go:embed needs a variable
+var programs embed.FS
 
 const (
 	mendCgroup = "control groups must bind: `glovebox doctor` lists the controllers; see /sys/fs/cgroup and the limits of the service"
@@ -112,7 +112,7 @@ const canaryPath = "/var/tmp/glovebox-proof-canary"
 
 func plantCanary() (*canary, error) {
 	c := &canary{path: canaryPath, text: "glovebox-proof-" + rand.Text()}
-	if err := os.WriteFile(c.path, []byte(c.text), 0o644); err != nil { //nolint:gosec // to be found by everybody is its purpose
+	if err := os.WriteFile(c.path, []byte(c.text), 0o644); err != nil {
 		return nil, fmt.Errorf("plant a canary for the proof: %w", err)
 	}
 	return c, nil

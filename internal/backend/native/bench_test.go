@@ -64,13 +64,13 @@ func benchmark(b *testing.B, class sandbox.Class, run func(sandbox.Sandbox)) {
 func BenchmarkBox(b *testing.B) { benchmark(b, class(), nil) }
 
 // BenchmarkFill is what the pool does for each ready sandbox.
-func BenchmarkFill(b *testing.B) { benchmark(b, warmClass(sandbox.WarmPlain), nil) }
+func BenchmarkFill(b *testing.B) { benchmark(b, warmClass(), nil) }
 
 // BenchmarkGroupby is a whole run in a warm sandbox.
 func BenchmarkGroupby(b *testing.B) {
 	const source = "import pandas as pd\nprint(pd.DataFrame({'a': [1, 1, 2], 'b': [1, 2, 3]}).groupby('a').b.sum())"
 	limits := sandboxtest.DefaultLimits()
-	benchmark(b, warmClass(sandbox.WarmPlain), func(box sandbox.Sandbox) {
+	benchmark(b, warmClass(), func(box sandbox.Sandbox) {
 		if err := box.Lease(b.Context(), sandbox.Lease{Limits: limits}); err != nil {
 			b.Fatal(err)
 		}

@@ -91,7 +91,7 @@ func (b *Backend) build(ctx context.Context, id sandbox.ID, class sandbox.Class)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Join(made.dir, "data"), 0o755); err != nil { //nolint:gosec // read by the box's user
+	if err := os.MkdirAll(filepath.Join(made.dir, "data"), 0o755); err != nil {
 		return nil, err
 	}
 	if err := made.makeGroups(); err != nil {
@@ -332,8 +332,8 @@ func (x *Box) bringIn(file sandbox.InputFile) error {
 	if err != nil {
 		return err
 	}
-	defer source.Close()                                                                                          //nolint:errcheck // only read
-	target, err := os.OpenFile(filepath.Join(x.dir, "data", file.Name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // read by the box's user
+	defer source.Close()
+	target, err := os.OpenFile(filepath.Join(x.dir, "data", file.Name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}

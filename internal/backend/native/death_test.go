@@ -71,7 +71,7 @@ func beDaemon(dir, runtime string) error {
 func TestKilledDaemonLeavesNothing(t *testing.T) {
 	root := imagetest.Rootfs(t)
 	state, runtime := filepath.Join(t.TempDir(), "state"), t.TempDir()
-	daemon := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this very test
+	daemon := exec.CommandContext(t.Context(), os.Args[0])
 	daemon.Env = append(os.Environ(), playDaemon+"="+state, playRuntime+"="+runtime, "GLOVEBOX_TEST_ROOTFS="+root)
 	output, err := daemon.StdoutPipe()
 	if err != nil {

@@ -22,11 +22,21 @@ func cell(t *testing.T, session sandbox.Session, source string) *ran {
 	return r
 }
 
+// fork forks a session, which must be able to.
+func fork(t *testing.T, session sandbox.Session) (sandbox.Session, error) {
+	t.Helper()
+	forker, ok := session.(sandbox.Forker)
+	if !ok {
+		t.Fatal("the session cannot be forked")
+	}
+	return forker.Fork(t.Context())
+}
+
 // TestForkSession: siblings begin with all variables, go their own ways, draw different random numbers and charts of
 // their own, end each with its own end, and the parent goes on.
 func TestForkSession(t *testing.T) {
 	b := newBackend(t)
-	for name, class := range map[string]sandbox.Class{"started": class(), "forked": warmClass(sandbox.WarmPlain)} {
+	for name, class := range map[string]sandbox.Class{"started": class(), "forked": warmClass()} {
 		t.Run(name, func(t *testing.T) {
 			l := limits(func(l *sandbox.Limits) { l.Memory = 1 << 30 })
 			box := lease(t, b, class, l)
@@ -38,7 +48,7 @@ func TestForkSession(t *testing.T) {
 			drawn := make(map[string]bool)
 			var siblings []sandbox.Session
 			for range 3 {
-				sibling, err := session.(sandbox.Forker).Fork(t.Context())
+				sibling, err := fork(t, session)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -78,7 +88,7 @@ func TestForkOfABusySession(t *testing.T) {
 		if e.Kind != sandbox.EventStdout {
 			return
 		}
-		if _, err := session.(sandbox.Forker).Fork(t.Context()); err == nil {
+		if _, err := fork(t, session); err == nil {
 			t.Error("a busy session was forked")
 		}
 		go func() { _ = session.Interrupt(t.Context()) }()
@@ -97,7 +107,7 @@ func TestForkLies(t *testing.T) {
 		t.Fatal(err)
 	}
 	cell(t, session, "import os\nkeep, os.fork = os.fork, lambda: 1/0")
-	if _, err := session.(sandbox.Forker).Fork(t.Context()); err == nil {
+	if _, err := fork(t, session); err == nil {
 		t.Error("a fork that failed was reported as done")
 	}
 	if r := cell(t, session, "os.fork = keep; print('still here')"); r.stdout.String() != "still here\n" {

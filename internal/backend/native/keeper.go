@@ -46,7 +46,7 @@ func startKeeper(guest *os.File, uids *uidRange) (*keeperProcess, error) {
 		return nil, fmt.Errorf("socket pair for the keeper: %w", err)
 	}
 	ours, theirs := os.NewFile(uintptr(pair[0]), "keeper"), os.NewFile(uintptr(pair[1]), "keeper")
-	defer theirs.Close() //nolint:errcheck // the keeper has its own
+	defer theirs.Close()
 	process, err := spawnGuest(guest, keeper.Command, []*os.File{theirs}, &syscall.SysProcAttr{
 		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: uids.first(), Size: keeper.RangeSize}},
@@ -73,12 +73,12 @@ func spawnGuest(guest *os.File, role string, files []*os.File, sys *syscall.SysP
 	if err != nil {
 		return nil, err
 	}
-	defer null.Close() //nolint:errcheck // nothing to lose
+	defer null.Close()
 	fd, err := unix.FcntlInt(guest.Fd(), unix.F_DUPFD_CLOEXEC, programFD)
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(fd) //nolint:errcheck // nothing to lose
+	defer unix.Close(fd)
 	return os.StartProcess(fmt.Sprintf("/proc/self/fd/%d", fd), []string{"guest", role}, &os.ProcAttr{
 		Env: []string{}, Files: append([]*os.File{null, null, os.Stderr}, files...), Sys: sys,
 	})

@@ -39,7 +39,7 @@ func resize(dir *os.File, bytes, inodes int64) error {
 	if err != nil {
 		return fmt.Errorf("pick file system: %w", err)
 	}
-	defer unix.Close(fd) //nolint:errcheck // nothing to lose
+	defer unix.Close(fd)
 	options := []struct {
 		key   string
 		value int64

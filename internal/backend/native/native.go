@@ -50,7 +50,6 @@ type Backend struct {
 
 	probeOnce    sync.Once
 	capabilities sandbox.Capabilities
-	probeErr     error
 
 	mu          sync.Mutex // guards what follows
 	boxes       map[sandbox.ID]*Box
@@ -122,7 +121,7 @@ func (b *Backend) Create(ctx context.Context, id sandbox.ID, class sandbox.Class
 	defer done()
 	box, err := b.build(ctx, id, class)
 	if errors.Is(err, errKeeperGone) {
-		b.config.Log.Warn("the keeper ended and took its sandboxes with it; starting another")
+		b.config.Log.WarnContext(ctx, "the keeper ended and took its sandboxes with it; starting another")
 		box, err = b.build(ctx, id, class)
 	}
 	if err != nil {

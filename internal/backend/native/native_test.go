@@ -15,11 +15,11 @@ import (
 )
 
 // newBackend returns a backend of its own, in folders of the test.
-func newBackend(t testing.TB, change ...func(*native.Config)) *native.Backend {
-	t.Helper()
-	dir := imagetest.Rootfs(t)
+func newBackend(tb testing.TB, change ...func(*native.Config)) *native.Backend {
+	tb.Helper()
+	dir := imagetest.Rootfs(tb)
 	config := native.Config{
-		StateDir: filepath.Join(t.TempDir(), "sandboxes"), RuntimeDir: "/run/glovebox",
+		StateDir: filepath.Join(tb.TempDir(), "sandboxes"), RuntimeDir: "/run/glovebox",
 		Log:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Rootfs: func(string) (string, func(), error) { return dir, func() {}, nil },
 	}
@@ -28,19 +28,19 @@ func newBackend(t testing.TB, change ...func(*native.Config)) *native.Backend {
 	}
 	backend, err := native.New(config)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := backend.Close(); err != nil {
-			t.Errorf("close: %v", err)
+			tb.Errorf("close: %v", err)
 		}
 	})
-	capabilities, err := backend.Probe(t.Context())
+	capabilities, err := backend.Probe(tb.Context())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if !capabilities.Available {
-		t.Skipf("this host cannot hold a native sandbox: %s", capabilities.Why)
+		tb.Skipf("this host cannot hold a native sandbox: %s", capabilities.Why)
 	}
 	return backend
 }

@@ -22,11 +22,11 @@ const ProbeCommand = "probe"
 
 // Probe tries every layer on this host, once.
 func (b *Backend) Probe(context.Context) (sandbox.Capabilities, error) {
-	b.probeOnce.Do(func() { b.capabilities, b.probeErr = b.probe() })
-	return b.capabilities, b.probeErr
+	b.probeOnce.Do(func() { b.capabilities = b.probe() })
+	return b.capabilities, nil
 }
 
-func (b *Backend) probe() (sandbox.Capabilities, error) {
+func (b *Backend) probe() sandbox.Capabilities {
 	layers := []sandbox.Layer{b.probeRoot()}
 	if layers[0].Present {
 		layers = append(layers, b.probeNamespaces()...)
@@ -43,7 +43,7 @@ func (b *Backend) probe() (sandbox.Capabilities, error) {
 		capabilities.Available, capabilities.MultiTenant = false, false
 		capabilities.Why = "missing: " + strings.Join(names, ", ")
 	}
-	return capabilities, nil
+	return capabilities
 }
 
 func layer(name string, err error, present, mend string) sandbox.Layer {

@@ -14,7 +14,7 @@ import (
 )
 
 // counter makes ids that no two tests share.
-var counter atomic.Int64 //nolint:gochecknoglobals // ids must differ between tests that run at once
+var counter atomic.Int64
 
 func newID() sandbox.ID {
 	const digits = "0123456789abcdefghijklmnopqrstuvwxyz"

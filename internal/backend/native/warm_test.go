@@ -16,9 +16,9 @@ import (
 	"glovebox/internal/sandbox/sandboxtest"
 )
 
-func warmClass(warmth sandbox.Warmth) sandbox.Class {
+func warmClass() sandbox.Class {
 	c := class()
-	c.Warm = warmth
+	c.Warm = sandbox.WarmPlain
 	return c
 }
 
@@ -26,7 +26,7 @@ func warmClass(warmth sandbox.Warmth) sandbox.Class {
 func TestConformanceWarm(t *testing.T) {
 	sandboxtest.Run(t, sandboxtest.Suite{
 		New:      func(t *testing.T) sandbox.Backend { t.Helper(); return newBackend(t) },
-		Class:    warmClass(sandbox.WarmPlain),
+		Class:    warmClass(),
 		Features: sandboxtest.Features{Processes: true, Warm: true},
 	})
 }
@@ -64,7 +64,7 @@ for number in 165,166,155,161,272,308,101,310,311,321,298,425,426,427,323,248,24
 	b := newBackend(t)
 	l := sandboxtest.DefaultLimits()
 	started := script(t, lease(t, b, class(), l), l, look)
-	forked := script(t, lease(t, b, warmClass(sandbox.WarmPlain), l), l, look)
+	forked := script(t, lease(t, b, warmClass(), l), l, look)
 	for _, r := range []*ran{started, forked} {
 		if r.End != sandbox.EndOK {
 			t.Fatalf("end %s: %q %+v", r.End, r.stderr.String(), r.fault)
@@ -101,7 +101,7 @@ print(os.urandom(8).hex())`
 	const siblings = 20
 	seen := make(map[string]int)
 	for n := range siblings {
-		r := script(t, lease(t, b, warmClass(sandbox.WarmPlain), l), l, draw)
+		r := script(t, lease(t, b, warmClass(), l), l, draw)
 		if r.End != sandbox.EndOK {
 			t.Fatalf("end %s %+v", r.End, r.fault)
 		}
@@ -120,11 +120,11 @@ print(os.urandom(8).hex())`
 func TestKilledZygote(t *testing.T) {
 	b := newBackend(t)
 	l := sandboxtest.DefaultLimits()
-	before := lease(t, b, warmClass(sandbox.WarmPlain), l)
+	before := lease(t, b, warmClass(), l)
 	if err := native.KillZygotes(b); err != nil {
 		t.Fatal(err)
 	}
-	after := lease(t, b, warmClass(sandbox.WarmPlain), l)
+	after := lease(t, b, warmClass(), l)
 	for name, box := range map[string]sandbox.Sandbox{"before": before, "after": after} {
 		if r := script(t, box, l, "import os, pandas\nprint('alive', flush=True)\nos._exit(7)"); r.End != sandbox.EndExit || r.ExitCode != 7 {
 			t.Errorf("%s: end %s, exit code %d, %q", name, r.End, r.ExitCode, r.stderr.String())
@@ -136,14 +136,14 @@ func TestKilledZygote(t *testing.T) {
 func TestStuckZygote(t *testing.T) {
 	b := newBackend(t, func(c *native.Config) { c.ForkTimeout = 3 * time.Second })
 	l := sandboxtest.DefaultLimits()
-	before := lease(t, b, warmClass(sandbox.WarmPlain), l)
+	before := lease(t, b, warmClass(), l)
 	if err := native.SignalZygotes(b, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Create(t.Context(), newID(), warmClass(sandbox.WarmPlain)); err == nil {
+	if _, err := b.Create(t.Context(), newID(), warmClass()); err == nil {
 		t.Error("a stopped zygote forked")
 	}
-	after := lease(t, b, warmClass(sandbox.WarmPlain), l)
+	after := lease(t, b, warmClass(), l)
 	for name, box := range map[string]sandbox.Sandbox{"before": before, "after": after} {
 		if r := script(t, box, l, "print('alive')"); r.End != sandbox.EndOK || r.stdout.String() != "alive\n" {
 			t.Errorf("%s: end %s, %q", name, r.End, r.stdout.String())
@@ -154,7 +154,7 @@ func TestStuckZygote(t *testing.T) {
 // TestBrokenZygote: one that does not start is an error that names it, and no reason for cold sandboxes to fail.
 func TestBrokenZygote(t *testing.T) {
 	b := newBackend(t, func(c *native.Config) { c.Zygote = []string{"/usr/bin/python3", "-c", "print('no zygote')"} })
-	if _, err := b.Create(t.Context(), newID(), warmClass(sandbox.WarmPlain)); err == nil || !strings.Contains(err.Error(), "zygote") {
+	if _, err := b.Create(t.Context(), newID(), warmClass()); err == nil || !strings.Contains(err.Error(), "zygote") {
 		t.Errorf("got %v", err)
 	}
 	// Cold sandboxes need none.

@@ -165,12 +165,12 @@ func (z *zygoteProcess) launch(b *Backend, path, image string) error {
 	if err != nil {
 		return err
 	}
-	defer root.Close() //nolint:errcheck // the zygote has its own
+	defer root.Close()
 	ours, theirs, err := socketPair(unix.SOCK_SEQPACKET)
 	if err != nil {
 		return err
 	}
-	defer theirs.Close() //nolint:errcheck // the zygote has its own
+	defer theirs.Close()
 	z.control = ours
 	request := keeper.Request{Op: keeper.OpZygote, ID: filepath.Base(path)}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), zygoteTimeout, errors.New("the zygote did not start in time"))

@@ -40,6 +40,8 @@ type Agent struct {
 	// template is set by the daemon's Hello, before anything is started, and not changed afterwards.
 	template confine.Spec
 	leased   bool
+	// starting holds a token for each program that is being confined.
+	starting chan struct{}
 
 	mu       sync.Mutex
 	children map[uint32]*session
@@ -55,7 +57,7 @@ type Agent struct {
 func New(channel io.ReadWriter, cgroups []int) *Agent {
 	a := &Agent{
 		out: wire.NewWriter(channel), in: wire.NewReader(bufio.NewReader(channel)), orphans: make(map[int]unix.WaitStatus),
-		cgroups: cgroups, children: make(map[uint32]*session), early: make(map[uint32]unix.WaitStatus),
+		starting: make(chan struct{}, maxStarting), cgroups: cgroups, children: make(map[uint32]*session), early: make(map[uint32]unix.WaitStatus),
 	}
 	a.files.agent = a
 	a.reaper = reaper.New(a.orphan)

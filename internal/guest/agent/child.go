@@ -45,6 +45,10 @@ const startTimeout = 25 * time.Second
 
 // start runs a program confined. The error, if any, is the child's own reason.
 func (a *Agent) start(p program) (*child, error) {
+	if err := a.enterStarting(); err != nil {
+		return nil, err
+	}
+	defer func() { <-a.starting }()
 	ends, err := openEnds(p)
 	if err != nil {
 		return nil, err
@@ -72,9 +76,22 @@ func (a *Agent) start(p program) (*child, error) {
 	}, nil
 }
 
+// maxStarting bounds the programs that are being confined at once: until they are, they count against the guest's own
+// reserve.
+const maxStarting = 6
+
+func (a *Agent) enterStarting() error {
+	select {
+	case a.starting <- struct{}{}:
+		return nil
+	case <-time.After(startTimeout):
+		return errors.New("too many programs are being started in this sandbox")
+	}
+}
+
 // confine sends the confinement and waits until the program runs.
 func (a *Agent) confine(socket *os.File, p program) error {
-	defer socket.Close() //nolint:errcheck // nothing to lose
+	defer socket.Close()
 	if err := socket.SetDeadline(time.Now().Add(startTimeout)); err != nil {
 		return err
 	}

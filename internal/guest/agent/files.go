@@ -5,6 +5,7 @@ package agent
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 
@@ -38,10 +39,7 @@ func (f *fileServer) forward(m wire.Message) {
 		if m.Kind != wire.KindFile {
 			return // the rest of a request that was answered already
 		}
-		if err := f.startLocked(); err != nil {
-			f.agent.reply(m.ID, err)
-			return
-		}
+		f.beginLocked()
 	}
 	if m.Kind == wire.KindFile {
 		f.pending[m.ID] = true
@@ -55,21 +53,47 @@ func (f *fileServer) forward(m wire.Message) {
 	}
 }
 
-func (f *fileServer) startLocked() error {
+// beginLocked makes a queue and has a server started for it; whoever forwards must not wait for that.
+func (f *fileServer) beginLocked() {
+	queue, killed := make(chan wire.Message, fileQueue), make(chan struct{})
+	f.queue, f.pending = queue, make(map[uint32]bool)
+	f.kill = sync.OnceFunc(func() { close(killed) })
+	go f.serve(queue, killed, f.kill)
+}
+
+func (f *fileServer) serve(queue <-chan wire.Message, killed <-chan struct{}, kill func()) {
 	c, err := f.agent.start(program{
 		args: []string{"/proc/self/exe", fileserver.Command}, dir: layout.Workspace, channel: true,
 	})
 	if err != nil {
-		return err
+		f.over(fmt.Errorf("start the file server of the sandbox: %w", err))
+		return
 	}
-	queue := make(chan wire.Message, fileQueue)
-	f.queue, f.pending = queue, make(map[uint32]bool)
-	f.kill = func() { _ = unix.Kill(c.pid, unix.SIGKILL) }
 	stop := make(chan struct{})
+	go func() {
+		select {
+		case <-killed:
+			_ = unix.Kill(c.pid, unix.SIGKILL)
+		case <-stop:
+		}
+	}()
 	go f.write(c.channel, queue, stop)
-	go f.read(c.channel)
-	go f.wait(c, stop)
-	return nil
+	go f.read(c.channel, kill)
+	<-c.status
+	close(stop)
+	f.over(errors.New("the file server of the sandbox ended; try again"))
+	closeFiles([]*os.File{c.channel, c.stdout, c.stderr})
+}
+
+// over answers everything that waits for the server, which is gone.
+func (f *fileServer) over(reason error) {
+	f.mu.Lock()
+	pending := f.pending
+	f.queue, f.pending = nil, nil
+	f.mu.Unlock()
+	for id := range pending {
+		f.agent.reply(id, reason)
+	}
 }
 
 func (f *fileServer) write(channel *os.File, queue <-chan wire.Message, stop <-chan struct{}) {
@@ -86,14 +110,12 @@ func (f *fileServer) write(channel *os.File, queue <-chan wire.Message, stop <-c
 	}
 }
 
-func (f *fileServer) read(channel *os.File) {
+func (f *fileServer) read(channel *os.File, kill func()) {
 	reader := wire.NewReader(bufio.NewReader(channel))
 	for {
 		m, err := reader.Next()
 		if err != nil {
-			f.mu.Lock()
-			f.kill()
-			f.mu.Unlock()
+			kill()
 			return
 		}
 		if !f.mayAnswer(m) {
@@ -118,20 +140,5 @@ func (f *fileServer) mayAnswer(m wire.Message) bool {
 		return true
 	default:
 		return false
-	}
-}
-
-func (f *fileServer) wait(c *child, stop chan<- struct{}) {
-	<-c.status
-	close(stop)
-	f.mu.Lock()
-	pending := f.pending
-	f.queue, f.pending = nil, nil
-	f.mu.Unlock()
-	for _, file := range []*os.File{c.channel, c.stdout, c.stderr} {
-		_ = file.Close()
-	}
-	for id := range pending {
-		f.agent.reply(id, errors.New("the file server of the sandbox ended; try again"))
 	}
 }

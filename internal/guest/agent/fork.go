@@ -122,7 +122,7 @@ func (s *session) sendFork(id uint32, theirs []*os.File) (<-chan bool, error) {
 	return done, s.out.Exclusively(func(io.Writer) error {
 		fds := make([]int, len(theirs))
 		for i, file := range theirs {
-			fds[i] = int(file.Fd()) //nolint:gosec // a descriptor
+			fds[i] = int(file.Fd())
 		}
 		conn, err := s.child.channel.SyscallConn()
 		if err != nil {

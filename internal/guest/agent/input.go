@@ -26,7 +26,7 @@ type input struct {
 func newInput(file *os.File) *input {
 	in := &input{queue: make(chan []byte, inputQueue)}
 	go func() {
-		defer file.Close() //nolint:errcheck // the end of input
+		defer file.Close()
 		for p := range in.queue {
 			if _, err := file.Write(p); err != nil {
 				return

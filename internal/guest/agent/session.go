@@ -39,6 +39,7 @@ type session struct {
 	done   *wire.Done
 	broken string
 	gone   bool
+	idle   int // what was printed since the last cell ended
 	// begun belongs to the goroutine that reads the channel, and to finish after it.
 	begun map[wire.Kind]begun
 	// forking is set while the running cell is a fork of the interpreter, which nobody outside waits for by that name. It
@@ -103,7 +104,7 @@ func (a *Agent) adopt(id uint32, files []*os.File) (*session, wire.Ready, error)
 
 // nonBlocking returns the same open file in a form that can be waited on and given up.
 func nonBlocking(file *os.File) (*os.File, error) {
-	defer file.Close() //nolint:errcheck // replaced
+	defer file.Close()
 	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -111,7 +112,7 @@ func nonBlocking(file *os.File) (*os.File, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, err
 	}
-	return os.NewFile(uintptr(fd), file.Name()), nil //nolint:gosec // a descriptor
+	return os.NewFile(uintptr(fd), file.Name()), nil
 }
 
 // exited delivers the status of an adopted interpreter.
@@ -223,7 +224,7 @@ func (s *session) exec(id uint32, cell wire.Cell) error {
 		s.mu.Unlock()
 		return errBusy
 	}
-	s.cell, s.last, s.done = id, cell.Last, nil
+	s.cell, s.last, s.done, s.idle = id, cell.Last, nil, 0
 	s.mu.Unlock()
 	// An interpreter that does not read must not stop the agent.
 	go func() {
@@ -343,11 +344,37 @@ func (s *session) emitFor(id uint32, kind wire.Kind, p []byte) {
 		s.agent.sendBytes(kind, cell, p)
 		return
 	}
+	if !s.mayPrint(len(p)) {
+		return
+	}
 	if kind == wire.KindStdout {
 		s.agent.sendBytes(wire.KindBackgroundStdout, s.id, p)
 	} else {
 		s.agent.sendBytes(wire.KindBackgroundStderr, s.id, p)
 	}
+}
+
+// maxIdle bounds what is sent of the output between two cells; the daemon keeps no more. messageCost is what a message
+// counts beside its bytes.
+const (
+	maxIdle     = 256 << 10
+	messageCost = 64
+)
+
+// mayPrint reports whether output that is not the running cell's is still passed on. Between cells no limit of time ends
+// a flood of it.
+func (s *session) mayPrint(size int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cell != 0 {
+		return true
+	}
+	s.idle += size + messageCost
+	if s.idle > maxIdle {
+		s.idle = maxIdle + 1
+		return false
+	}
+	return true
 }
 
 // breakOff ends an interpreter that broke the protocol.

@@ -120,7 +120,7 @@ func startSession(spec *Spec) error {
 // closeDescriptors marks everything else to be closed when the program starts; SpecFD must live until then, since it
 // carries the error.
 func closeDescriptors(spec *Spec) error {
-	return unix.CloseRange(uint(spec.Keep), math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) //nolint:gosec // not negative
+	return unix.CloseRange(uint(spec.Keep), math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 }
 
 func setRlimits(spec *Spec) error {
@@ -151,7 +151,7 @@ func dropCapabilities(*Spec) error {
 
 // DropBounding removes every capability but those in keep from the calling thread's bounding set.
 func DropBounding(keep map[int]bool) error {
-	for capability := 0; capability <= 63; capability++ {
+	for capability := range 64 {
 		if keep[capability] {
 			continue
 		}

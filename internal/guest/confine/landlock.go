@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoLandlock: the kernel has no Landlock, or it is switched off.
+// ErrNoLandlock means that the kernel has no Landlock, or it is switched off.
 var ErrNoLandlock = errors.New("the kernel has no Landlock (it came with Linux 5.13; see the lsm= boot option)")
 
 const (
@@ -69,7 +69,7 @@ func restrictPaths(rules []PathRule) error {
 	if errno != 0 {
 		return fmt.Errorf("create Landlock rules: %w", errno)
 	}
-	defer unix.Close(int(fd)) //nolint:errcheck // nothing to lose
+	defer unix.Close(int(fd))
 	for _, rule := range rules {
 		if err := addRule(int(fd), rule, abi); err != nil {
 			return err
@@ -86,7 +86,7 @@ func addRule(ruleset int, rule PathRule, abi int) error {
 	if err != nil {
 		return &os.PathError{Op: "open for Landlock", Path: rule.Path, Err: err}
 	}
-	defer unix.Close(fd) //nolint:errcheck // nothing to lose
+	defer unix.Close(fd)
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
 		return &os.PathError{Op: "stat for Landlock", Path: rule.Path, Err: err}

@@ -23,10 +23,10 @@ func evaluate(t *testing.T, program []Instruction, c call) uint32 {
 		in := program[pc]
 		switch in.Code {
 		case opLoad:
-			switch {
-			case in.K == offsetNumber:
+			switch in.K {
+			case offsetNumber:
 				accumulator = c.number
-			case in.K == offsetArch:
+			case offsetArch:
 				accumulator = c.arch
 			default:
 				accumulator = c.args[(in.K-offsetArgs)/8]
@@ -61,7 +61,7 @@ func TestFilterMatchesTheTable(t *testing.T) {
 	t.Parallel()
 	program, calls := CompileFilter(), userCalls()
 	for number := range uint32(1200) {
-		want := uint32(actionUnknown)
+		want := actionUnknown
 		c, listed := calls[number]
 		if listed && c.arg != nil {
 			continue // TestJudgedCalls

@@ -79,14 +79,15 @@ const cpuSlack = 5
 // Rlimits returns the resource limits of a confined process. RLIMIT_AS is deliberately missing: numeric libraries
 // reserve address space they never touch, and the memory cgroup counts what is really used.
 func Rlimits(l Limits) []Rlimit {
+	count := func(n int64) uint64 { return uint64(max(0, n)) }
 	return []Rlimit{
 		{unix.RLIMIT_CORE, 0},
-		{unix.RLIMIT_NOFILE, uint64(l.OpenFiles)},
+		{unix.RLIMIT_NOFILE, count(l.OpenFiles)},
 		// Above the run's own limit: the control group must refuse first, since it counts its refusals.
-		{unix.RLIMIT_NPROC, uint64(l.Processes) + nprocSlack},
-		{unix.RLIMIT_FSIZE, uint64(l.FileSize)},
+		{unix.RLIMIT_NPROC, count(l.Processes) + nprocSlack},
+		{unix.RLIMIT_FSIZE, count(l.FileSize)},
 		// Behind the run's own limit, which counts all processes together and says why it ended them.
-		{unix.RLIMIT_CPU, uint64(l.CPUTime) + cpuSlack},
+		{unix.RLIMIT_CPU, count(l.CPUTime) + cpuSlack},
 		{unix.RLIMIT_STACK, 64 << 20},
 		{unix.RLIMIT_MEMLOCK, 64 << 10},
 		{unix.RLIMIT_MSGQUEUE, 0},

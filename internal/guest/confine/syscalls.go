@@ -2,7 +2,11 @@
 
 package confine
 
-import "golang.org/x/sys/unix"
+import (
+	"maps"
+
+	"golang.org/x/sys/unix"
+)
 
 // cloneNamespaces are all CLONE_NEW* flags that clone(2) takes.
 const cloneNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
@@ -81,9 +85,7 @@ func judged() map[uint32]argCheck {
 			match: actionRefuse, otherwise: actionAllow,
 		},
 	}
-	for number, arg := range judgedHere(modes) {
-		calls[number] = arg
-	}
+	maps.Copy(calls, judgedHere(modes))
 	return calls
 }
 

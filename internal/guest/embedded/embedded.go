@@ -14,9 +14,9 @@ import (
 )
 
 //go:embed bin
-var bin embed.FS //nolint:gochecknoglobals // go:embed needs a variable
+var bin embed.FS
 
-// ErrMissing: the binary was built without its guest.
+// ErrMissing means that the binary was built without its guest.
 var ErrMissing = errors.New("this glovebox was built without its guest program: build it with `make build`")
 
 // Guest returns an executable file of the guest that nobody can write to. It lives in memory and has no path.

@@ -106,7 +106,7 @@ func (k *keeper) fork(request Request, files []*os.File) (*os.File, <-chan unix.
 	if err != nil {
 		return nil, nil, err
 	}
-	defer null.Close() //nolint:errcheck // nothing to lose
+	defer null.Close()
 	descriptors := []uintptr{null.Fd(), null.Fd(), os.Stderr.Fd()}
 	for _, file := range files {
 		descriptors = append(descriptors, file.Fd())

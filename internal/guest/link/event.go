@@ -86,7 +86,11 @@ func (f *forms) UnmarshalJSON(text []byte) error {
 		if err := decoder.Decode(&value); err != nil {
 			return err
 		}
-		(*f)[name.(string)] = value //nolint:forcetypeassert // the decoder gives a name, or an error
+		text, ok := name.(string)
+		if !ok {
+			return errors.New("a name that is no text")
+		}
+		(*f)[text] = value
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func Send(socket int, v any, files ...*os.File) error {
 	}
 	fds := make([]int, len(files))
 	for i, file := range files {
-		fds[i] = int(file.Fd()) //nolint:gosec // a descriptor
+		fds[i] = int(file.Fd())
 	}
 	var rights []byte
 	if len(fds) > 0 {
@@ -82,7 +82,7 @@ func descriptors(control []byte) ([]*os.File, error) {
 			continue // not descriptors
 		}
 		for _, fd := range fds {
-			files = append(files, os.NewFile(uintptr(fd), "received")) //nolint:gosec // a descriptor
+			files = append(files, os.NewFile(uintptr(fd), "received"))
 		}
 	}
 	return files, nil

@@ -13,20 +13,20 @@ import (
 
 // Rootfs returns the root folder of the image python and keeps the image from being replaced until the test ends.
 // Without the image the test is skipped. GLOVEBOX_TEST_ROOTFS names another folder, GLOVEBOX_DATA another data folder.
-func Rootfs(t testing.TB) string {
-	t.Helper()
-	if dir := os.Getenv("GLOVEBOX_TEST_ROOTFS"); dir != "" {
+func Rootfs(tb testing.TB) string {
+	tb.Helper()
+	if dir := os.Getenv("GLOVEBOX_TEST_ROOTFS"); dir != "" { //nolint:forbidigo // tests choose their image by it
 		return dir
 	}
 	found, err := show(dataFolder())
 	if err != nil {
-		t.Skipf("the image python is not there (%v): build it with `make image`", err)
+		tb.Skipf("the image python is not there (%v): build it with `make image`", err)
 	}
 	release, err := found.Pin()
 	if err != nil {
-		t.Skipf("the image python cannot be used: %v", err)
+		tb.Skipf("the image python cannot be used: %v", err)
 	}
-	t.Cleanup(release)
+	tb.Cleanup(release)
 	return found.Rootfs
 }
 
@@ -44,14 +44,14 @@ func show(data string) (image.Image, error) {
 
 // dataFolder is where the program keeps its images by default; package config says so too.
 func dataFolder() string {
-	if dir := os.Getenv("GLOVEBOX_DATA"); dir != "" {
+	if dir := os.Getenv("GLOVEBOX_DATA"); dir != "" { //nolint:forbidigo // tests choose their image by it
 		return dir
 	}
 	if os.Geteuid() == 0 {
 		return "/var/lib/glovebox"
 	}
-	if dir := os.Getenv("XDG_DATA_HOME"); dir != "" {
+	if dir := os.Getenv("XDG_DATA_HOME"); dir != "" { //nolint:forbidigo // tests choose their image by it
 		return filepath.Join(dir, "glovebox")
 	}
-	return filepath.Join(os.Getenv("HOME"), ".local", "share", "glovebox")
+	return filepath.Join(os.Getenv("HOME"), ".local", "share", "glovebox") //nolint:forbidigo // tests choose their image by it
 }

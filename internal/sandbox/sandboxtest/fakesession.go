@@ -143,6 +143,9 @@ func (r *fakeRun) line(verb, rest string) (result sandbox.Result, over bool) {
 	case "bytes", "ebytes":
 		text, _ := strconv.Unquote(`"` + rest + `"`)
 		r.stream(map[string]sandbox.EventKind{"bytes": sandbox.EventStdout, "ebytes": sandbox.EventStderr}[verb], []byte(text))
+	case "late", "elate":
+		kind := map[string]sandbox.EventKind{"late": sandbox.EventStdout, "elate": sandbox.EventStderr}[verb]
+		r.emit(sandbox.Event{Kind: kind, Text: []byte(rest + "\n"), Background: true})
 	case "flood":
 		r.flood(rest)
 	case "set":

@@ -2,8 +2,9 @@
 """Describes an exception: name, value, and a traceback of user frames only."""
 
 import traceback  # loads linecache, which hooks.py fills with the lines of cells
+from errno import EHOSTUNREACH, ENETUNREACH
 
-from glovebox import limits
+from glovebox import hooks, limits
 from glovebox.cutting import cut
 
 HERE = __file__[: -len("faults.py")]
@@ -42,7 +43,39 @@ def _format(error):
     report = traceback.TracebackException(type(error), error, error.__traceback__, compact=True, limit=limit)
     _tidy(report, set())
     left_out = f"[the outer {depth - limits.MAX_FRAMES:,} frames are left out]\n" if limit else ""
-    return left_out + "".join(report.format())
+    return left_out + "".join(report.format()) + _hint(error)
+
+
+def _hint(error):
+    """What to do about an error that does not say it itself."""
+    if isinstance(error, UnicodeDecodeError) and error.encoding.lower() in ("utf-8", "utf8", "utf_8"):
+        return _encoding_hint(error.object)
+    if _is_unreachable(error) and not hooks.has_network():
+        return f"Hint: {hooks.NO_NETWORK}. Give the code what it needs as files.\n"
+    return ""
+
+
+def _encoding_hint(content):
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "Hint: this is UTF-16 text. Read it with encoding='utf-16'.\n"
+    return (
+        "Hint: this is not UTF-8 text. Name its encoding when you read it, as in encoding='gb18030' (Chinese), 'big5' "
+        "(Traditional Chinese), 'shift_jis' (Japanese), 'cp949' (Korean), 'cp1251' (Cyrillic), 'cp1252' (Western Europe).\n"
+    )
+
+
+def _is_unreachable(error):
+    """Tells whether an error comes from one of the network; libraries wrap them several times."""
+    for _ in range(10):
+        if isinstance(error, OSError) and error.errno in (ENETUNREACH, EHOSTUNREACH):
+            return True
+        reason = getattr(error, "reason", None)
+        if isinstance(reason, OSError) and reason.errno in (ENETUNREACH, EHOSTUNREACH):
+            return True
+        error = error.__cause__ or error.__context__
+        if error is None:
+            return False
+    return False
 
 
 def _depth(frame):

@@ -129,6 +129,35 @@ def _thread_pool(module):
     module._WorkItem.__init__, module._WorkItem.run = init, run
 
 
+def _socket(module):
+    """Names the reason when a name cannot be resolved because there is no network at all."""
+    plain = module.getaddrinfo
+
+    def getaddrinfo(*args, **options):
+        try:
+            return plain(*args, **options)
+        except module.gaierror as error:
+            if error.errno == module.EAI_AGAIN and not has_network():
+                error.args = (error.errno, f"{error.strerror} ({NO_NETWORK})")
+                error.strerror = error.args[1]
+            raise
+
+    getaddrinfo.__doc__ = plain.__doc__
+    module.getaddrinfo = getaddrinfo
+
+
+NO_NETWORK = "there is no network here: the policy of this sandbox allows none"
+
+
+def has_network():
+    """Tells whether there is any interface besides the sandbox's own."""
+    try:
+        with open("/proc/self/net/dev") as file:
+            return any(not line.lstrip().startswith("lo:") for line in file if ":" in line)
+    except OSError:
+        return False
+
+
 def _spawn(module):
     """A cell is no file: a spawned child must not look for it."""
     import os
@@ -210,6 +239,7 @@ def _libraries(patch):
 HOOKS = {
     "linecache": _linecache,
     "signal": _signal_handlers,
+    "socket": _socket,
     "threading": _threading,
     "concurrent.futures.thread": _thread_pool,
     "multiprocessing.spawn": _spawn,

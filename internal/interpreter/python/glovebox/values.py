@@ -22,9 +22,7 @@ def send(session, names):
 
 def _bundle(session, value):
     bundle = bundles.of(session, value)
-    if is_plain(value):
-        bundle.add("application/json", value)
-    elif type(value).__module__ == "numpy" and getattr(value, "size", limits.MAX_JSON_ITEMS) < limits.MAX_JSON_ITEMS:
+    if is_plain(value) or (_is_numpy(value) and value.size < limits.MAX_JSON_ITEMS):
         bundle.add("application/json", value)
     return bundle
 
@@ -45,4 +43,11 @@ def is_plain(value, depth=0, budget=None):
         return all(is_plain(item, depth + 1, budget) for item in value)
     if type(value) is dict:
         return all(type(key) is str and is_plain(item, depth + 1, budget) for key, item in value.items())
+    if _is_numpy(value) and value.dtype.kind in "biufU":  # what calculations leave in lists and dicts
+        budget[0] -= value.size
+        return budget[0] > 0
     return False
+
+
+def _is_numpy(value):
+    return type(value).__module__ == "numpy" and hasattr(value, "dtype") and hasattr(value, "size")
