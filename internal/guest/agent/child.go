@@ -45,7 +45,8 @@ const startTimeout = 25 * time.Second
 
 // start runs a program confined. The error, if any, is the child's own reason.
 func (a *Agent) start(p program) (*child, error) {
-	if err := a.enterStarting(); err != nil {
+	deadline := time.Now().Add(startTimeout)
+	if err := a.enterStarting(deadline); err != nil {
 		return nil, err
 	}
 	defer func() { <-a.starting }()
@@ -66,7 +67,7 @@ func (a *Agent) start(p program) (*child, error) {
 		return nil, fmt.Errorf("start a process: %w", err)
 	}
 	ends.closeChildSide()
-	if err := a.confine(ends.ourSpec, p); err != nil {
+	if err := a.confine(ends.ourSpec, p, deadline); err != nil {
 		_ = unix.Kill(pid, unix.SIGKILL)
 		ends.closeOurSide()
 		return nil, err
@@ -80,19 +81,19 @@ func (a *Agent) start(p program) (*child, error) {
 // reserve.
 const maxStarting = 6
 
-func (a *Agent) enterStarting() error {
+func (a *Agent) enterStarting(deadline time.Time) error {
 	select {
 	case a.starting <- struct{}{}:
 		return nil
-	case <-time.After(startTimeout):
+	case <-time.After(time.Until(deadline)):
 		return errors.New("too many programs are being started in this sandbox")
 	}
 }
 
 // confine sends the confinement and waits until the program runs.
-func (a *Agent) confine(socket *os.File, p program) error {
+func (a *Agent) confine(socket *os.File, p program, deadline time.Time) error {
 	defer socket.Close()
-	if err := socket.SetDeadline(time.Now().Add(startTimeout)); err != nil {
+	if err := socket.SetDeadline(deadline); err != nil {
 		return err
 	}
 	spec := a.template

@@ -51,6 +51,7 @@ type session struct {
 
 // open starts an interpreter and waits until it is ready.
 func (a *Agent) open(id uint32, request wire.Open) (*session, wire.Ready, error) {
+	deadline := time.Now().Add(startTimeout)
 	c, err := a.start(program{args: request.Args, dir: request.Dir, env: request.Env, channel: true})
 	if err != nil {
 		return nil, wire.Ready{}, err
@@ -65,7 +66,7 @@ func (a *Agent) open(id uint32, request wire.Open) (*session, wire.Ready, error)
 		return s, ready, nil
 	case <-ended:
 		return nil, wire.Ready{}, fmt.Errorf("the interpreter %s ended before it was ready: %s", request.Args[0], s.brokenReason())
-	case <-time.After(startTimeout): // others of its user may have stopped it
+	case <-time.After(time.Until(deadline)): // others of its user may have stopped it
 		s.breakOff("it was not ready in time")
 		return nil, wire.Ready{}, fmt.Errorf("the interpreter %s was not ready in time", request.Args[0])
 	}

@@ -1,10 +1,9 @@
 # expect: contained
-# kind: lateral; why: what of a shared file is in memory tells what other tenants use
-import ctypes, mmap, os
+# kind: leak; why: which pages of a shared file are in memory tells what other tenants use
+import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
-path = next(p for p in ("/usr/lib/x86_64-linux-gnu/libc.so.6", "/bin/sh") if os.path.exists(p))
-fd = os.open(path, os.O_RDONLY)
+fd = os.open("/usr/bin/python3", os.O_RDONLY)
 answer = (ctypes.c_uint64 * 5)()
 span = (ctypes.c_uint64 * 2)(0, 0)
 got = libc.syscall(451, fd, span, answer, 0)

@@ -1,0 +1,4 @@
+# expect: timeout
+# kind: mission; why: an endless loop ends by time
+while True:
+    pass
