@@ -54,7 +54,7 @@ class Bundle:
         if isinstance(form, (bytes, bytearray)):
             form = b64encode(form).decode()
         if mime.endswith("json"):
-            self._add_json(mime, form)
+            self.add_json(mime, form)
             return
         if isinstance(form, list) and all(isinstance(line, str) for line in form):
             form = "".join(form)  # how notebook files keep long texts
@@ -76,7 +76,7 @@ class Bundle:
         else:
             self.data[mime] = form
 
-    def _add_json(self, mime, form):
+    def add_json(self, mime, form):
         size = len(wire.encode(form))
         if size > limits.MAX_JSON_FORM:
             self._leave_out(mime, size, limits.MAX_JSON_FORM)

@@ -43,7 +43,11 @@ def _make(session):
     config.InteractiveShell.autocall = 0
     config.InteractiveShell.ipython_dir = tempfile.mkdtemp(prefix="ipython-")
     before = sys.displayhook, sys.excepthook, sys.modules["__main__"], getattr(builtins, "display", None)
-    made = InteractiveShell.instance(config=config, user_module=session.module, user_ns=session.module.__dict__)
+    names = session.module.__dict__
+    last = {"_": names["_"]} if "_" in names else {}
+    made = InteractiveShell.instance(config=config, user_module=session.module, user_ns=names)
+    names.pop("_", None)  # IPython's own would hide the last value
+    names.update(last)
     sys.displayhook, sys.excepthook, sys.modules["__main__"], builtins.display = before
     _adapt(session, made)
     return made

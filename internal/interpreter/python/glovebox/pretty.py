@@ -2,6 +2,7 @@
 """Text forms of values: repr(), but long containers are wrapped and bounded."""
 
 import sys
+from types import FunctionType
 
 from glovebox import limits
 from glovebox.cutting import cut
@@ -25,7 +26,7 @@ class _Printer:
     def text(self, value, indent, parents):
         brackets = _BRACKETS.get(type(value))
         if brackets is None:
-            return safe_repr(value, self._inspect)
+            return _named(value) or self._default_dict(value, indent, parents) or safe_repr(value, self._inspect)
         if id(value) in parents:
             return brackets[0] + "..." + brackets[1]
         if len(parents) >= limits.MAX_PRETTY_DEPTH:
@@ -49,6 +50,33 @@ class _Printer:
             else:
                 parts.append(self.text(item, indent, parents))
         return parts
+
+
+    def _default_dict(self, value, indent, parents):
+        if f"{type(value).__module__}.{type(value).__name__}" != "collections.defaultdict" or id(value) in parents:
+            return None
+        factory = self.text(value.default_factory, indent, (*parents, id(value)))
+        return f"defaultdict({factory}, {self.text(dict(value), indent, (*parents, id(value)))})"
+
+
+def _named(value):
+    """Classes and functions, whose place in memory says nothing, by name; others are None."""
+    kind = type(value)
+    if kind is type:  # a metaclass may have a repr of its own
+        return _qualified(value)
+    if kind is not FunctionType:
+        return None
+    try:
+        from inspect import signature
+
+        return f"<function {_qualified(value)}{signature(value)}>"
+    except Exception:  # a default whose repr fails, for one
+        return None
+
+
+def _qualified(value):
+    module = value.__module__
+    return value.__qualname__ if module in (None, "builtins") else f"{module}.{value.__qualname__}"
 
 
 def _in_order(value):

@@ -23,7 +23,7 @@ def send(session, names):
 def _bundle(session, value):
     bundle = bundles.of(session, value)
     if is_plain(value) or (_is_numpy(value) and value.size < limits.MAX_JSON_ITEMS):
-        bundle.add("application/json", value)
+        bundle.add_json("application/json", value)  # not add(): a tuple is no form with metadata here
     return bundle
 
 
