@@ -423,7 +423,11 @@ while True:
 	if took := time.Since(began); took > 40*time.Second {
 		t.Errorf("a start that was stopped took %v", took)
 	}
-	if err := box.(interface{ Check(context.Context) error }).Check(t.Context()); err != nil {
+	checker, ok := box.(interface{ Check(context.Context) error })
+	if !ok {
+		t.Fatal("the sandbox cannot be checked")
+	}
+	if err := checker.Check(t.Context()); err != nil {
 		t.Errorf("the sandbox did not outlive it: %v", err)
 	}
 	left := guestProcesses(t, box)

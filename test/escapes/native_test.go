@@ -98,13 +98,13 @@ func run(ctx context.Context, b sandbox.Backend, id sandbox.ID, warm sandbox.War
 	var output strings.Builder
 	code := sandbox.Code{Source: p.Source, Name: p.Name + ".py", Wall: wall, Last: true}
 	v.result, err = session.Exec(ctx, code, func(e sandbox.Event) {
-		switch {
-		case e.Kind == sandbox.EventStdout:
+		if e.Kind == sandbox.EventStdout {
 			v.printed += int64(len(e.Text))
 			if output.Len() < keep {
 				output.Write(e.Text)
 			}
-		case e.Kind == sandbox.EventError:
+		}
+		if e.Kind == sandbox.EventError {
 			v.fault = e.Fault.Name + ": " + e.Fault.Value
 			if len(v.fault) > 300 {
 				v.fault = v.fault[:300]

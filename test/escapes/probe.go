@@ -32,7 +32,7 @@ func Load(dir string) ([]Probe, error) {
 	slices.Sort(files)
 	probes := make([]Probe, 0, len(files))
 	for _, file := range files {
-		content, err := os.ReadFile(file) //nolint:gosec // test data
+		content, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
