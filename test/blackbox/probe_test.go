@@ -44,7 +44,7 @@ func TestProbesOverHTTP(t *testing.T) {
 			if p.Expect == "timeout" {
 				wall = 2
 			}
-			a := s.post(t, call{"code": p.Source, "limits": call{"wall": wall, "inodes": 32768}})
+			a := s.post(t, call{"code": p.Source, "limits": call{"wall": wall}})
 			x := a.execution(t)
 			if !utf8.Valid(a.body) || strings.Contains(x.Stdout, "BREACH:") {
 				t.Errorf("%.300s", x.Stdout)

@@ -35,6 +35,9 @@ const (
 	// firstSize is the size of the writable mounts until the lease sets theirs.
 	firstSize   = 1 << 20
 	firstInodes = 1024
+	// maxTmpInodes bounds the files on /tmp and on /dev/shm, each: nobody leaves results there, and every file costs
+	// kernel memory.
+	maxTmpInodes = 1 << 15
 )
 
 // Box implements sandbox.Sandbox.
@@ -309,8 +312,8 @@ func (x *Box) Lease(ctx context.Context, lease sandbox.Lease) error {
 	}
 	err := errors.Join(
 		resize(x.workspace, limits.Disk, limits.Inodes),
-		resize(x.tmp, limits.Tmp, limits.Inodes),
-		resize(x.shm, limits.Tmp, limits.Inodes),
+		resize(x.tmp, limits.Tmp, min(limits.Inodes, maxTmpInodes)),
+		resize(x.shm, limits.Tmp, min(limits.Inodes, maxTmpInodes)),
 	)
 	if err != nil {
 		return fmt.Errorf("native: %w", err)
