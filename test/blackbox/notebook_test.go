@@ -55,7 +55,7 @@ var (
 	colours   = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 	addresses = regexp.MustCompile(`0x[0-9a-f]+`)
 	cellNames = regexp.MustCompile(`\bscript\.py( \(\d+\))?|\b\d{6,}\.py`)
-	times     = regexp.MustCompile(`\d+(\.\d+)? (ns|μs|µs|ms|s)\b`)
+	times     = regexp.MustCompile(`\d+(\.\d+)?(e[+-]?\d+)? (ns|μs|µs|ms|s)\b`)
 )
 
 func normal(text string) string {
