@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"glovebox/internal/engine"
 	"glovebox/internal/policy"
@@ -179,6 +180,12 @@ func (c runCommand) script(s *session) (code, name string, err error) {
 	content, err := io.ReadAll(io.LimitReader(source, engine.MaxCode+1))
 	if err != nil {
 		return "", "", usage("script %s cannot be read: %w", c.Script, err)
+	}
+	switch {
+	case len(content) == 0:
+		return "", "", usage("script %s is empty: there is nothing to run", c.Script)
+	case len(content) <= engine.MaxCode && !utf8.Valid(content): // a longer one is refused for its length
+		return "", "", usage("script %s is not UTF-8 text: save it as UTF-8", c.Script)
 	}
 	return string(content), name, nil
 }

@@ -99,7 +99,11 @@ func (v *view) summary(x *engine.Execution, saved bool) {
 		if v.charts > 0 {
 			left = append(left, plural(v.charts, "chart", "charts"))
 		}
-		v.note("%s not saved (%s): keep them with --out DIR", plural(n, "result was", "results were"), joined(left))
+		them := "them"
+		if n == 1 {
+			them = "it"
+		}
+		v.note("%s not saved (%s): keep %s with --out DIR", plural(n, "result was", "results were"), joined(left), them)
 	}
 }
 

@@ -233,7 +233,8 @@ func (i *images) Use(name string) (string, func(), error) {
 	found, err := i.store.Show(name)
 	if err == nil && i.outOfDate(found) {
 		return "", nil, &engine.Problem{Code: engine.CodeImage, Text: fmt.Sprintf(
-			"image %q was built by another version of glovebox: run `glovebox image build %s`; only what changed is made again", found.Name, found.Name)}
+			"image %q was built by another version of glovebox: run `glovebox image build %s`; only what changed is made again; "+
+				"if a running server says this of an image that was just built, the server is the other version: start it again", found.Name, found.Name)}
 	}
 	if err == nil {
 		var release func()

@@ -75,7 +75,7 @@ func (r *Request) validateCode() error {
 	var faults []error
 	switch {
 	case r.Code == "" && r.MustHaveCode:
-		faults = append(faults, errors.New("there is no code: give it as code"))
+		faults = append(faults, errors.New("there is no code: the script, or the field code, is empty"))
 	case len(r.Code) > MaxCode:
 		faults = append(faults, fmt.Errorf("the code has %d bytes: at most %d are allowed; upload large data as a file", len(r.Code), MaxCode))
 	case !utf8.ValidString(r.Code):

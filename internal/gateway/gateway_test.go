@@ -434,3 +434,31 @@ func TestScriptAsFilePart(t *testing.T) {
 	}
 	b.do(t, http.MethodPost, "/v1/executions", "application/json", "{}").want(t, 400, "invalid_request", "there is no code")
 }
+
+// TestSandboxes: a sandbox lives between executions; what it has from its beginning cannot be asked for again.
+func TestSandboxes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, change{})
+	const j = "application/json"
+	made := b.do(t, http.MethodPost, "/v1/sandboxes", j, "{}")
+	id, _ := made.object(t)["id"].(string)
+	if made.status != http.StatusCreated || id == "" {
+		t.Fatalf("%d %s", made.status, made.body)
+	}
+	path := "/v1/sandboxes/" + id
+	b.do(t, http.MethodPost, path+"/execute", j, `{"code":"set v 41"}`)
+	if x := b.do(t, http.MethodPost, path+"/execute", j, `{"code":"show v","limits":{"wall":5}}`).object(t); x["stdout"] != "41\n" {
+		t.Errorf("%v", x)
+	}
+	b.do(t, http.MethodPost, path+"/execute", j, `{"code":"x","limits":{"memory":"1GiB"}}`).want(t, 400, "invalid_request", "limits")
+	b.do(t, http.MethodPost, path+"/execute", j, `{"code":"x","policy":"tight"}`).want(t, 400, "invalid_request", "policy")
+	b.do(t, http.MethodPost, path+"/execute", j, `{"code":"x","session":"other"}`).want(t, 404, "not_found", "other")
+	b.do(t, http.MethodPost, path+"/fork", j, `{"count":2}`).want(t, 422, "unsupported", "fork")
+	if a := b.do(t, http.MethodDelete, path, "", ""); a.status != http.StatusNoContent {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	b.do(t, http.MethodGet, path, "", "").want(t, 404, "not_found")
+	if living := b.fake.Living(); len(living) != 0 {
+		t.Errorf("left: %v", living)
+	}
+}

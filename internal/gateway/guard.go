@@ -52,7 +52,7 @@ func (g *Gateway) guarded(next http.Handler) http.Handler {
 			g.problem(w, problem{Status: http.StatusForbidden, Code: "unknown_origin", Detail: "pages of other origins may not use this server"})
 		case r.URL.Path != "/healthz" && !g.authorized(r):
 			header.Set("WWW-Authenticate", `Bearer realm="glovebox"`)
-			g.problem(w, problem{Status: http.StatusUnauthorized, Code: "unauthorized", Detail: "send the server's token as Authorization: Bearer TOKEN; it is in the file token of the data folder"})
+			g.problem(w, problem{Status: http.StatusUnauthorized, Code: "unauthorized", Detail: "send the server's token as Authorization: Bearer TOKEN; it is kept in the server's data folder, in the file token"})
 		default:
 			next.ServeHTTP(w, r)
 		}

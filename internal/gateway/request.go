@@ -198,5 +198,14 @@ func strictJSON(body io.Reader, into any) error {
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return err
 	}
+	if errors.Is(err, io.EOF) {
+		return invalid("the body is empty: send a JSON object, at least {}")
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		if wrong.Field == "" {
+			return invalid("the body is the wrong kind of JSON, %s: send an object", wrong.Value)
+		}
+		return invalid("field %q has the wrong kind of value: %s", wrong.Field, wrong.Value)
+	}
 	return invalid("the body is not the JSON object that is expected: %w", err)
 }

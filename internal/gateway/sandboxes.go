@@ -111,6 +111,11 @@ func (g *Gateway) postCell(w http.ResponseWriter, r *http.Request) {
 
 // fixed refuses what a sandbox has from its beginning.
 func (c *cellRequest) fixed() error {
+	rest := c.Limits
+	rest.Wall = nil
+	if rest != (limitsRequest{}) {
+		return invalid("limits are those of the sandbox, but for wall, which may be lower for a cell: leave the others out")
+	}
 	if c.Policy != "" || c.Image != "" || c.Backend != "" || c.Language != "" || len(c.Files) > 0 || len(c.Env) > 0 || c.Detach || c.Fresh {
 		return invalid("policy, image, backend, language, files, env and fresh are those of the sandbox, and a cell cannot be detached: leave them out")
 	}

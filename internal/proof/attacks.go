@@ -4,13 +4,13 @@ package proof
 
 import (
 	"bytes"
-	"crypto/rand"
 	"embed"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"glovebox/internal/engine"
@@ -29,7 +29,7 @@ const (
 )
 
 // table is the list of attacks.
-func table(c *canary) []attack {
+func table() []attack {
 	return []attack{
 		{limit: "memory", program: "memory.py", judge: endedBy(sandbox.EndOutOfMemory, sandbox.LimitMemory), mend: mendCgroup},
 		{limit: "memory of tmpfs", program: "shm.py", limits: large, judge: endedBy(sandbox.EndOutOfMemory, sandbox.LimitMemory), mend: mendCgroup},
@@ -47,7 +47,7 @@ func table(c *canary) []attack {
 		{limit: "other sandboxes", program: "others.py", mend: mendBox},
 		{limit: "escalation", program: "escalation.py", mend: mendBox},
 		{limit: "system calls", program: "calls.py", mend: mendCalls},
-		{limit: "leftover processes", program: "leftovers.py", limits: c.mark, judge: c.nothingLeft, mend: mendCgroup},
+		{limit: "leftover processes", program: "leftovers.py", judge: nothingLeft, mend: mendCgroup},
 	}
 }
 
@@ -71,6 +71,9 @@ func endedBy(end sandbox.End, name sandbox.LimitName) func(*engine.Execution) (b
 		measured := 0.0
 		if limit.Measured != nil {
 			measured = *limit.Measured
+		}
+		if name == sandbox.LimitMemory {
+			return true, fmt.Sprintf("ended with %s at %s of %s", x.Status, policy.FormatSize(int64(measured)), policy.FormatSize(int64(limit.Value)))
 		}
 		return true, fmt.Sprintf("ended with %s at %.4g of %.4g", x.Status, measured, limit.Value)
 	}
@@ -101,33 +104,27 @@ func firstLine(text string) string {
 	return line
 }
 
-// canary is what attacks look for on the host: a file that every user could read, and a mark for processes.
-type canary struct {
-	path string
-	text string
-}
-
-// canaryPath is known to host_files.py.
+// canaryPath is a file of the host that every user could read. host_files.py looks for it.
 const canaryPath = "/var/tmp/glovebox-proof-canary"
 
-func plantCanary() (*canary, error) {
-	c := &canary{path: canaryPath, text: "glovebox-proof-" + rand.Text()}
-	if err := os.WriteFile(c.path, []byte(c.text), 0o644); err != nil {
+// plantCanary makes the file and returns what removes it. The folder is everybody's: a link there is never followed, and
+// a file that is there already, of another proof at the same time, serves as well.
+func plantCanary() (remove func(), err error) {
+	file, err := os.OpenFile(canaryPath, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o644)
+	switch {
+	case errors.Is(err, os.ErrExist):
+		return func() {}, nil
+	case err != nil:
 		return nil, fmt.Errorf("plant a canary for the proof: %w", err)
 	}
-	return c, nil
+	return func() { _ = os.Remove(canaryPath) }, file.Close()
 }
-
-func (c *canary) remove() { _ = os.Remove(c.path) }
-
-// mark gives the program nothing but its limits; its processes carry the name of its script.
-func (c *canary) mark(*policy.Overrides) {}
 
 // leftoverMark is an argument of the processes that leftovers.py starts.
 const leftoverMark = "glovebox-proof-leftover"
 
 // nothingLeft looks for what the program started, on the host: the run is over, so none may live.
-func (c *canary) nothingLeft(x *engine.Execution) (bool, string) {
+func nothingLeft(x *engine.Execution) (bool, string) {
 	if !strings.Contains(x.Stdout, "started") {
 		return false, ""
 	}

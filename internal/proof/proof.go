@@ -42,12 +42,12 @@ type Runner interface {
 // Prove attacks every limit of a backend in sandboxes of this image, width at a time, and returns the items in the order
 // of the table. Each attack is bounded in time, memory, processes and disk.
 func Prove(ctx context.Context, runner Runner, backend, image string, width int) ([]Item, error) {
-	canary, err := plantCanary()
+	removeCanary, err := plantCanary()
 	if err != nil {
 		return nil, err
 	}
-	defer canary.remove()
-	attacks := table(canary)
+	defer removeCanary()
+	attacks := table()
 	items := make([]Item, len(attacks))
 	places := make(chan struct{}, max(1, width))
 	var running sync.WaitGroup
