@@ -10,8 +10,6 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"glovebox/internal/guest/wire"
 )
 
 // pipeBuffer is how much one read takes, the size of a pipe.
@@ -84,11 +82,10 @@ type tail struct {
 	file *os.File
 	conn syscall.RawConn
 	dead bool
-	late int
+	// left is what was in the channel when the child's end was known, and not read yet: what relatives write later must
+	// not hold that end up.
+	left int
 }
-
-// maxLate bounds what is read after the end of the child: a relative that never stops writing must not hold its end up.
-const maxLate = 2 * wire.MaxMessage
 
 func newTail(file *os.File) (*tail, error) {
 	conn, err := file.SyscallConn()
@@ -108,14 +105,19 @@ func (t *tail) Read(p []byte) (int, error) {
 			return n, err
 		}
 		t.dead = true
+		_ = t.conn.Control(func(fd uintptr) { t.left, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }) // nothing is left of a closed one
+	}
+	p = p[:min(len(p), max(0, t.left))]
+	if len(p) == 0 {
+		return 0, io.EOF
 	}
 	n, err := 0, error(nil)
 	if controlErr := t.conn.Control(func(fd uintptr) { n, err = unix.Read(int(fd), p) }); controlErr != nil {
 		return 0, io.EOF
 	}
-	t.late += max(0, n)
-	if err != nil || n <= 0 || t.late > maxLate {
+	if err != nil || n <= 0 {
 		return 0, io.EOF
 	}
+	t.left -= n
 	return n, nil
 }
