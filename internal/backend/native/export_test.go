@@ -65,3 +65,6 @@ func CPUOfZygotes(b *Backend) (int64, error) {
 	}
 	return sum, nil
 }
+
+// DescribeMissing is describeMissing.
+var DescribeMissing = describeMissing //nolint:gochecknoglobals // for tests

@@ -172,15 +172,25 @@ func (b *Backend) available(ctx context.Context) error {
 	if capabilities.Available {
 		return nil
 	}
-	var missing []string
-	for _, layer := range capabilities.Missing() {
-		text := layer.Name + " (" + layer.Detail + ")"
-		if layer.Mend != "" {
-			text += ": " + layer.Mend
+	return fmt.Errorf("native: %w: missing %s", sandbox.ErrUnavailable, describeMissing(capabilities.Missing()))
+}
+
+// describeMissing names every missing layer, and what mends several of them once.
+func describeMissing(layers []sandbox.Layer) string {
+	var texts []string
+	for i := 0; i < len(layers); {
+		first := layers[i]
+		var names []string
+		for ; i < len(layers) && layers[i].Mend == first.Mend; i++ {
+			names = append(names, layers[i].Name)
 		}
-		missing = append(missing, text)
+		text := strings.Join(names, ", ") + " (" + first.Detail + ")"
+		if first.Mend != "" {
+			text += ": " + first.Mend
+		}
+		texts = append(texts, text)
 	}
-	return fmt.Errorf("native: %w: missing %s", sandbox.ErrUnavailable, strings.Join(missing, "; "))
+	return strings.Join(texts, "; ")
 }
 
 // uids takes this daemon's range of uids, once.
