@@ -67,4 +67,4 @@ func CPUOfZygotes(b *Backend) (int64, error) {
 }
 
 // DescribeMissing is describeMissing.
-var DescribeMissing = describeMissing //nolint:gochecknoglobals // for tests
+var DescribeMissing = describeMissing
