@@ -85,8 +85,15 @@ func (e *Engine) Hold(ctx context.Context, request Request) (Held, error) {
 	h.add(MainSession, session)
 	h.touch(e.Now())
 	e.mu.Lock()
-	h.timer = time.AfterFunc(IdleLease, func() { e.expire(h) })
+	ended := h.ended
+	if !ended {
+		h.timer = time.AfterFunc(IdleLease, func() { e.expire(h) })
+	}
 	e.mu.Unlock()
+	if ended { // the engine closed meanwhile, when there was nothing to end yet
+		x.tearDown()
+		return Held{}, &Problem{Code: CodeShuttingDown, Text: "the server is shutting down: try again soon"}
+	}
 	return h.describe(), nil
 }
 
