@@ -253,6 +253,6 @@ func (r *Report) unmeasured(p *page) {
 	}
 	p.line("- A pool that is empty, over HTTP and without a crowd; in process it is, see fresh.")
 	p.line("- Hours of load, and what they do to the server's memory, descriptors, control groups and mounts.")
-	p.line("- Sessions over HTTP, other backends than the default one, networks, uploads and large outputs.")
+	p.line("- Other backends than the default one, networks, uploads and large outputs.")
 	p.line("- Other hardware: the cost of a page fault, above, moves most of these figures.")
 }

@@ -251,8 +251,10 @@ func (x *Box) destroy(ctx context.Context) error {
 	if x.backend.boxes[x.id] == x {
 		delete(x.backend.boxes, x.id)
 	}
-	if x.slot != 0 {
+	err := errors.Join(errs...)
+	// The uids of a box that could not be ended are lost: what may still live under them must not meet a new box.
+	if x.slot != 0 && err == nil {
 		x.backend.slots.give(x.slot)
 	}
-	return errors.Join(errs...)
+	return err
 }

@@ -365,11 +365,9 @@ func (x *Box) forkInto(ctx context.Context, z *zygoteProcess, warmth sandbox.War
 // warmConfinement is that of every forked session: the hard limits of its lease come when it is prepared, and can only
 // be lower than these.
 func warmConfinement(cgroups int) confine.Spec {
-	spec := confine.Template(confine.Limits{
+	return confine.Template(confine.Limits{
 		OpenFiles: 1 << 16, Processes: 1 << 16, FileSize: math.MaxInt64, CPUTime: math.MaxInt32,
 	}, cgroups)
-	spec.Keep = 4
-	return spec
 }
 
 // exitNews carries a wait status to a guest that may not know the session yet when it comes.
