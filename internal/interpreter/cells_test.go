@@ -43,14 +43,18 @@ func TestCellsAfterFork(t *testing.T) {
 const zygote = `
 import os, sys
 sys.path.insert(0, "/usr/lib/glovebox/python")
-from glovebox import session, warm
+from glovebox import sharing, warm
 del sys.path[0]
-warm.warm()
+session = warm.warm()
+sharing.share()
 assert "Threads:\t1\n" in open("/proc/self/status").read(), "preloading left threads behind"
 child = os.fork()
 if child == 0:
     warm.after_fork()
-    session.Session(3).serve()
+    session.channel.take_over(3)
+    warm.rehearse(session)
+    session._enter_folder()
+    session.serve_forked()
 os.close(3)
 status = os.waitpid(child, 0)[1]
 os._exit(os.waitstatus_to_exitcode(status))

@@ -101,6 +101,14 @@ class Runner:
                 if name not in linecache.cache:
                     linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
 
+    def forget_sources(self):
+        """Takes back what publish_sources told."""
+        linecache = sys.modules.get("linecache")
+        if linecache is not None:
+            for name in self._sources:
+                linecache.cache.pop(name, None)
+        self._sources.clear()
+
 
 def split_lines(source):
     """Returns the lines of a source as Python counts them; str.splitlines() knows more ends of line."""

@@ -73,10 +73,11 @@ class Channel:
         self.cell = 0  # the id of the running cell, 0 between cells
         self.postponed = []  # (handler, number) of signals that came while our own code ran
         self.from_signal = None  # what a signal's handler raised last
-        self._descriptor = descriptor
+        self.descriptor = descriptor
         self._lock = _thread.RLock()
         self._main = _thread.get_ident()
         self.is_child = False
+        self._muted = False
         self._gathered = []
         self._gathered_size = 0
         self._gathered_key = None
@@ -90,6 +91,13 @@ class Channel:
         os.set_blocking(descriptor, True)
         os.set_inheritable(descriptor, False)
         os.register_at_fork(before=self._before_fork, after_in_child=self._in_child)
+
+    def mute(self, muted):
+        """Drops what is sent from now on, or sends again."""
+        self._muted = muted
+        self._credit = limits.DIRECT_WRITES  # nothing is gathered for a thread to send later
+        self.cell = 0
+        owner.set(0)
 
     def own_texts(self, *streams):
         """Names the text streams whose held-back text goes out before any other frame."""
@@ -118,7 +126,7 @@ class Channel:
         parts = []
         while size:
             try:
-                part = os.read(self._descriptor, size)
+                part = os.read(self.descriptor, size)
             except OSError:
                 return None
             if not part:
@@ -244,13 +252,15 @@ class Channel:
             self._write(header(kind, 0, cell, len(part)), part)
 
     def _write(self, head, part):
+        if self._muted:
+            return
         try:
-            sent = os.writev(self._descriptor, (head, part))
+            sent = os.writev(self.descriptor, (head, part))
             if sent < len(head):
-                _write_all(self._descriptor, head[sent:])
+                _write_all(self.descriptor, head[sent:])
                 sent = len(head)
             if sent < len(head) + len(part):
-                _write_all(self._descriptor, part[sent - len(head) :])
+                _write_all(self.descriptor, part[sent - len(head) :])
         except OSError:
             os._exit(1)  # the guest is gone, and so is every reason to run
 
@@ -294,11 +304,13 @@ class Channel:
             self._gathered.clear()
             self._later.clear()
             self._busy = False
-            os.close(self._descriptor)
+            os.close(self.descriptor)
 
-
-    def take_over(self):
-        """In a forked sibling: the descriptor is its own channel now, and this thread its only one."""
+    def take_over(self, descriptor):
+        """In a fork that is a session of its own: the descriptor is its channel, and this thread its only one."""
+        self.descriptor = descriptor
+        os.set_blocking(descriptor, True)
+        os.set_inheritable(descriptor, False)
         self._lock = _thread.RLock()
         self._main = _thread.get_ident()
         self._flusher = None

@@ -25,7 +25,7 @@ def fork(session):
     if child:
         os.waitpid(child, 0)
         return False
-    session.channel.take_over()
+    session.channel.take_over(3)
     _renew()
     return True
 

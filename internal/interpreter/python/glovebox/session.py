@@ -33,44 +33,65 @@ class Session:
         self.module = namespace.new_main()
         self.runner = Runner(self)
         self.charts = 0  # charts shown by the running cell
+        self.folder = None  # the working folder, once there is one
         self._interruptible = False
         self._last = None  # the value that "_" stands for
 
-    def serve(self, forked=False):
+    def serve(self):
         """Runs cells until the guest closes the channel or a cell is the last one. Never returns."""
         avoid_threads()
+        self.install()
+        self._enter_folder()
+        self._loop({})
+
+    def serve_forked(self):
+        """The same in a fork of a zygote, which installed the session; its lease comes by the channel."""
+        self._start_over()
+        self._loop({"pid": os.getpid()})
+
+    def install(self):
+        """Puts the session into the places of this interpreter where user code meets it."""
         streams.install(self.channel)
         hooks.install(self)
         display.install(self)
         sys.breakpointhook = _no_debugger
         sys.displayhook = self.show_result
+
+    def rehearse(self, code):
+        """Runs a cell that nobody sees and that leaves nothing, so that later ones find its ways trodden."""
+        self.channel.mute(True)
+        self._run(0, {"code": code, "name": "rehearsal"})
+        self.channel.mute(False)
+        self.runner.forget_sources()
+        self._start_over()
+
+    def _start_over(self):
+        self.module = namespace.new_main()
+        self.runner = Runner(self)
+        self._last = None
+
+    def _loop(self, about):
         _signal.signal(_signal.SIGINT, self.on_interrupt)  # from now on none ends the process between cells
-        if not forked:
-            self._enter_folder()
         _count_processors()
-        ready = {"language": "python", "version": sys.version.split()[0]}
-        if forked:
-            ready["pid"] = os.getpid()
-        self.channel.send(wire.READY, ready, cell=0)
+        self.channel.send(wire.READY, {"language": "python", "version": sys.version.split()[0], **about}, cell=0)
         while True:
             message = self.channel.receive()
-            if forked and message and message[0] == wire.PREPARE:
+            kind = message[0] if message else None
+            if kind == wire.PREPARE and self.folder is None:
                 from glovebox import lease
 
                 lease.apply(message[2])
                 self._enter_folder()
                 _count_processors()
-                forked = False
-                continue
-            if message and message[0] == wire.FORK:
+            elif kind == wire.FORK:
                 self._fork(message[1])
-                continue
-            if message is None or message[0] != wire.CELL:
+            elif kind == wire.CELL:
+                try:
+                    self._run(message[1], namespace.read_cell(message[2]))
+                except BaseException:
+                    self._give_up(message[1])
+            else:
                 os._exit(0)
-            try:
-                self._run(message[1], namespace.read_cell(message[2]))
-            except BaseException:
-                self._give_up(message[1])
 
     def _enter_folder(self):
         self.folder = os.getcwd()

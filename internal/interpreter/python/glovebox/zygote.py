@@ -6,6 +6,7 @@ descriptor 3; package guest/zygote says which. It never runs user code, and noth
 that it holds may be secret: every session can read the memory it was forked with.
 """
 
+import _signal
 import array
 import gc
 import json
@@ -21,8 +22,9 @@ CLONE_NEWPID = 0x20000000
 
 
 class Zygote:
-    def __init__(self, control):
+    def __init__(self, control, session):
         self.control = control
+        self.session = session  # what is forked
         self.spec = None  # the confinement of every session, see setup
         self.home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         self.sessions = {}  # pid -> id
@@ -38,7 +40,7 @@ class Zygote:
         wake, poke = socket.socketpair()
         wake.setblocking(False)
         poke.setblocking(False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        _signal.signal(_signal.SIGCHLD, lambda *_: None)  # not by the session, which puts signals off
         signal.set_wakeup_fd(poke.fileno(), warn_on_full_buffer=False)
         poll = select.poll()
         poll.register(self.control, select.POLLIN)
@@ -88,7 +90,7 @@ class Zygote:
         try:
             pid = os.fork()
             if pid == 0:
-                become_session(self.spec, request, box, channel, stdout, stderr, cgroups)
+                become_session(self.session, self.spec, request, box, channel, stdout, stderr, cgroups)
         finally:
             os.setns(self.home, CLONE_NEWPID)
         self.sessions[pid] = request["id"]
@@ -112,11 +114,10 @@ class Zygote:
         socket.send_fds(self.control, [json.dumps(report).encode()], list(descriptors))
 
 
-def become_session(spec, request, box, channel, stdout, stderr, cgroups):
+def become_session(session, spec, request, box, channel, stdout, stderr, cgroups):
     """The forked child: enters the box, is confined, and serves cells. Never returns."""
     try:
         from glovebox import confine, warm
-        from glovebox.session import Session
 
         signal.set_wakeup_fd(-1)
         confine.reset_signals()
@@ -131,8 +132,9 @@ def become_session(spec, request, box, channel, stdout, stderr, cgroups):
         warm.after_fork()
         if request.get("chart"):
             warm.chart()
-        warm.touch()
-        Session(3).serve(forked=True)
+        session.channel.take_over(3)
+        warm.rehearse(session)
+        session.serve_forked()
     except BaseException as error:
         try:
             os.write(2, f"a session could not be set up: {type(error).__name__}: {error}\n".encode())
@@ -161,13 +163,12 @@ def _close_fonts():
         manager._get_font.cache_clear()
 
 
-def _check(home):
-    """Ends a zygote that cannot be forked safely: a fork lacks the other threads, and closes all descriptors."""
-    opened = [d for d in map(int, os.listdir("/proc/self/fd")) if d > 3 and d != home and _is_open(d)]
+def _check(expected):
+    """Refuses to be forked unsafely: a fork lacks the other threads, and closes all descriptors."""
+    opened = [d for d in map(int, os.listdir("/proc/self/fd")) if d > 3 and d not in expected and _is_open(d)]
     if _threads() != 1 or opened:
         names = [os.readlink(f"/proc/self/fd/{d}") for d in opened]
-        print(f"zygote: not fit to fork: {_threads()} threads, open files {names}", file=sys.stderr)
-        sys.exit(70)
+        raise RuntimeError(f"not fit to fork: {_threads()} threads, open files {names}")
 
 
 def _is_open(descriptor):
@@ -179,18 +180,24 @@ def _is_open(descriptor):
 
 
 def main():
-    from glovebox import confine, warm
+    try:
+        _main()
+    except BaseException as error:
+        # The daemon's log: sys.stderr is that of the sessions by now.
+        os.write(2, f"zygote: {type(error).__name__}: {error}\n".encode())
+        os._exit(70)
+
+
+def _main():
+    from glovebox import confine, sharing, warm
 
     control = socket.socket(fileno=3)
     os.set_inheritable(3, False)
     confine.reset_signals()
     gc.disable()
-    warm.warm()
-    sys.argv = [""]
-    zygote = Zygote(control)
+    zygote = Zygote(control, warm.warm())
     zygote.setup()
     _close_fonts()
-    gc.collect()
-    gc.freeze()
-    _check(zygote.home)
+    sharing.share()
+    _check((zygote.home, zygote.session.channel.descriptor))
     zygote.run()
