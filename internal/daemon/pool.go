@@ -19,6 +19,8 @@ const (
 	poolForget = 10 * time.Minute
 	poolRetry  = 10 * time.Second
 	poolCheck  = 2 * time.Second
+	// poolPause is a little longer than a short run takes.
+	poolPause = 20 * time.Millisecond
 
 	// poolFillers keep two processors busy when a crowd has emptied the shelves.
 	poolFillers = 3
@@ -47,7 +49,7 @@ func (s *System) pool(ctx context.Context, c config.Config, images engine.Images
 		}
 		pooled, err := pool.New(backend, pool.Config{
 			Min: c.Pool.Min, Max: c.Pool.Max, Total: c.Pool.Total, Fillers: poolFillers, MaxAge: time.Duration(c.Pool.MaxAge),
-			Window: poolWindow, Forget: poolForget, Retry: poolRetry, Check: poolCheck,
+			Window: poolWindow, Forget: poolForget, Retry: poolRetry, Pause: poolPause, Check: poolCheck,
 			Keep: keep, NewID: newID, Now: time.Now, Log: s.log,
 		})
 		if err != nil {

@@ -11,5 +11,6 @@
 //
 // Each class has a target between Config.Min and Config.Max: what was asked for lately, so that a burst like the last
 // one finds its sandboxes. A class nobody asked for in Config.Forget keeps none. At most Config.Fillers are made at a
-// time, and what makes them has a low weight, so that filling does not take the processors from what runs.
+// time, with a low weight and not right after a request (Config.Pause), so that filling does not take the processors from
+// what runs.
 package pool

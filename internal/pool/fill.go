@@ -96,8 +96,10 @@ func (p *Pool) next() (_ sandbox.Class, wait time.Duration, found bool) {
 	}
 	for candidate, s := range p.shelf {
 		lacking := p.target(s) - len(s.ready) - s.filling
-		if delay := s.notBefore.Sub(now); delay > 0 {
-			wait = min(wait, delay)
+		if delay := max(s.notBefore.Sub(now), p.pause(s, now)); delay > 0 {
+			if lacking > 0 {
+				wait = min(wait, delay)
+			}
 			continue
 		}
 		// Ties go to the plain kind: it is the quicker one to make.
@@ -115,3 +117,11 @@ func (p *Pool) next() (_ sandbox.Class, wait time.Duration, found bool) {
 
 // target is what the window's demand asks for, within the bounds.
 func (p *Pool) target(s *shelf) int { return min(max(p.config.Min, len(s.asked)), p.config.Max) }
+
+// pause is how long the shelf is still left alone.
+func (p *Pool) pause(s *shelf, now time.Time) time.Duration {
+	if 2*(len(s.ready)+s.filling) < p.target(s) {
+		return 0
+	}
+	return s.last.Add(p.config.Pause).Sub(now)
+}

@@ -27,6 +27,9 @@ type Config struct {
 	Window, Forget time.Duration
 	// Retry is the pause after a sandbox could not be made.
 	Retry time.Duration
+	// Pause is how long after a request a shelf that still holds half of its target is left alone: who was just served
+	// has the processors first.
+	Pause time.Duration
 	// Check bounds the look at a sandbox before it is handed out.
 	Check time.Duration
 	// Keep are classes that are kept at Min from the start and never forgotten.
@@ -37,7 +40,7 @@ type Config struct {
 }
 
 func (c Config) validate() error {
-	if c.Fillers < 1 || c.Min < 1 || c.Max < c.Min || c.Total < c.Max || c.MaxAge <= 0 || c.Window <= 0 || c.Forget <= 0 || c.Retry <= 0 ||
+	if c.Fillers < 1 || c.Min < 1 || c.Max < c.Min || c.Total < c.Max || c.MaxAge <= 0 || c.Window <= 0 || c.Forget <= 0 || c.Retry <= 0 || c.Pause <= 0 ||
 		c.Check <= 0 || c.NewID == nil || c.Now == nil || c.Log == nil {
 		return fmt.Errorf("pool: sizes must be 1 <= min <= max <= total, times positive, and ids, clock and log given: %+v",
 			struct{ Min, Max, Total int }{c.Min, c.Max, c.Total})

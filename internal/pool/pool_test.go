@@ -86,7 +86,7 @@ func config(change func(*pool.Config)) pool.Config {
 	n := 0
 	c := pool.Config{
 		Min: 2, Max: 5, Total: 8, Fillers: 2, MaxAge: time.Hour, Window: 5 * time.Second, Forget: 10 * time.Minute,
-		Retry: 10 * time.Second, Check: time.Second, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Retry: 10 * time.Second, Pause: 20 * time.Millisecond, Check: time.Second, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		NewID: func() sandbox.ID {
 			mu.Lock()
 			defer mu.Unlock()
@@ -142,6 +142,12 @@ func release(t *testing.T, boxes ...sandbox.Sandbox) {
 	}
 }
 
+// settle lets the pool's pause pass, and what it does then.
+func settle() {
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
 func isReady(box sandbox.Sandbox) bool {
 	ready, ok := box.(interface{ Ready() bool })
 	return ok && ready.Ready()
@@ -151,12 +157,12 @@ func isReady(box sandbox.Sandbox) bool {
 func TestFirstMissThenHits(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, p *pool.Pool, _ *factory) {
 		first := acquire(t, p, "a", plain())
-		synctest.Wait()
+		settle()
 		second := acquire(t, p, "b", plain())
 		if isReady(first) || !isReady(second) {
 			t.Errorf("first ready %v, second ready %v", isReady(first), isReady(second))
 		}
-		synctest.Wait()
+		settle()
 		if stats := p.Stats(); stats.Hits != 1 || stats.Misses != 1 || stats.Ready[plain()] != 2 {
 			t.Errorf("stats %+v", stats)
 		}
@@ -167,7 +173,7 @@ func TestFirstMissThenHits(t *testing.T) {
 // TestKeptFromTheStart: a class of the configuration is ready before anybody asks, and is not forgotten.
 func TestKeptFromTheStart(t *testing.T) {
 	inBubble(t, func(c *pool.Config) { c.Keep = []sandbox.Class{plain()} }, func(t *testing.T, p *pool.Pool, _ *factory) {
-		synctest.Wait()
+		settle()
 		time.Sleep(time.Hour / 2)
 		box := acquire(t, p, "a", plain())
 		if !isReady(box) {
@@ -177,10 +183,32 @@ func TestKeptFromTheStart(t *testing.T) {
 	})
 }
 
+// TestServedFirst: a shelf that holds enough waits with its next fill until whom it served has had the processors; one that runs
+// low does not wait.
+func TestServedFirst(t *testing.T) {
+	inBubble(t, func(c *pool.Config) { c.Keep, c.Min = []sandbox.Class{plain()}, 4 }, func(t *testing.T, p *pool.Pool, _ *factory) {
+		settle()
+		ready := func() int { synctest.Wait(); return p.Stats().Ready[plain()] }
+		boxes := []sandbox.Sandbox{acquire(t, p, "a", plain()), acquire(t, p, "b", plain())}
+		if n := ready(); n != 2 {
+			t.Errorf("%d ready right after two of four were taken: the shelf did not wait", n)
+		}
+		boxes = append(boxes, acquire(t, p, "c", plain()))
+		if n := ready(); n != 2 {
+			t.Errorf("%d ready after the third: the shelf waited below half of its target", n)
+		}
+		settle()
+		if n := ready(); n != 4 {
+			t.Errorf("%d ready after the pause, want the target", n)
+		}
+		release(t, boxes...)
+	})
+}
+
 // TestSameIDSameSandbox: creation stays idempotent by id, until the sandbox is destroyed.
 func TestSameIDSameSandbox(t *testing.T) {
 	inBubble(t, func(c *pool.Config) { c.Keep = []sandbox.Class{plain()} }, func(t *testing.T, p *pool.Pool, _ *factory) {
-		synctest.Wait()
+		settle()
 		one, again := acquire(t, p, "a", plain()), acquire(t, p, "a", plain())
 		if one.Handle() != again.Handle() {
 			t.Errorf("%v and %v", one.Handle(), again.Handle())
@@ -200,7 +228,7 @@ func TestTargetFollowsDemand(t *testing.T) {
 		for n := range 9 {
 			release(t, acquire(t, p, fmt.Sprintf("a%d", n), plain()))
 		}
-		synctest.Wait()
+		settle()
 		if ready := p.Stats().Ready[plain()]; ready != 5 {
 			t.Errorf("%d ready after the burst, want Max", ready)
 		}
@@ -218,7 +246,7 @@ func TestTotalBoundsAllClasses(t *testing.T) {
 			class := plain()
 			class.Image = fmt.Sprint("image", n)
 			release(t, acquire(t, p, fmt.Sprintf("a%d", n), class))
-			synctest.Wait()
+			settle()
 		}
 		if _, living := f.count(); living != 8 {
 			t.Errorf("%d ready, want Total", living)
@@ -230,9 +258,9 @@ func TestTotalBoundsAllClasses(t *testing.T) {
 func TestOldOnesAreReplaced(t *testing.T) {
 	keep := func(c *pool.Config) { c.Keep = []sandbox.Class{plain()} }
 	inBubble(t, keep, func(t *testing.T, p *pool.Pool, _ *factory) {
-		synctest.Wait()
+		settle()
 		time.Sleep(time.Hour + time.Minute)
-		synctest.Wait()
+		settle()
 		box := acquire(t, p, "a", plain())
 		if id := box.Handle().ID; id == "made1" || id == "made2" {
 			t.Errorf("handed out %s, which is over an hour old", id)
@@ -245,7 +273,7 @@ func TestOldOnesAreReplaced(t *testing.T) {
 func TestUnfitIsNotHandedOut(t *testing.T) {
 	keep := func(c *pool.Config) { c.Keep = []sandbox.Class{plain()} }
 	inBubbleWith(t, &factory{sick: true}, keep, func(t *testing.T, p *pool.Pool, _ *factory) {
-		synctest.Wait()
+		settle()
 		box := acquire(t, p, "a", plain())
 		if box.Handle().ID != "made2" || !isReady(box) {
 			t.Errorf("handed out %s, ready %v", box.Handle().ID, isReady(box))
@@ -278,7 +306,7 @@ func TestFailureIsRetriedLater(t *testing.T) {
 		f.fail = nil
 		f.mu.Unlock()
 		time.Sleep(11 * time.Second)
-		synctest.Wait()
+		settle()
 		if ready := p.Stats().Ready[plain()]; ready == 0 {
 			t.Error("nothing ready after the backend was mended")
 		}
@@ -299,7 +327,7 @@ func drain(t *testing.T, p *pool.Pool) []sandbox.Sandbox {
 func TestChartTakesPlain(t *testing.T) {
 	keep := func(c *pool.Config) { c.Keep = []sandbox.Class{plain()} }
 	inBubble(t, keep, func(t *testing.T, p *pool.Pool, _ *factory) {
-		synctest.Wait()
+		settle()
 		chart := plain()
 		chart.Warm = sandbox.WarmChart
 		box := acquire(t, p, "a", chart)
@@ -314,7 +342,7 @@ func TestChartTakesPlain(t *testing.T) {
 func TestColdIsNotPooled(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, p *pool.Pool, f *factory) {
 		box := acquire(t, p, "a", sandbox.Class{Image: "i"})
-		synctest.Wait()
+		settle()
 		if made, _ := f.count(); made != 1 || isReady(box) {
 			t.Errorf("%d made, ready %v", made, isReady(box))
 		}
