@@ -4,6 +4,7 @@ package native_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -161,5 +162,27 @@ func TestBrokenZygote(t *testing.T) {
 	l := sandboxtest.DefaultLimits()
 	if r := script(t, lease(t, b, class(), l), l, "print(1)"); r.End != sandbox.EndOK {
 		t.Errorf("end %s", r.End)
+	}
+}
+
+// TestThreadsFollowTheLease: numpy has as many threads as the lease has processors, also in an interpreter that was forked
+// from one with a single thread; and they work.
+func TestThreadsFollowTheLease(t *testing.T) {
+	const look = `import numpy, os, threadpoolctl
+a = numpy.random.rand(600, 600)
+assert numpy.allclose(a @ numpy.linalg.inv(a), numpy.eye(600), atol=1e-6)
+print(os.cpu_count(), {pool['num_threads'] for pool in threadpoolctl.threadpool_info() if pool['user_api'] == 'blas'})`
+	if runtime.NumCPU() < 2 {
+		t.Skip("this machine has one processor: libraries start no more threads than that")
+	}
+	b := newBackend(t)
+	for milli, want := range map[int64]string{1000: "1 {1}\n", 2000: "2 {2}\n"} {
+		l := limits(func(l *sandbox.Limits) { l.MilliCPU = milli })
+		for warmth, class := range map[string]sandbox.Class{"started": class(), "forked": warmClass()} {
+			r := script(t, lease(t, b, class, l), l, look)
+			if r.End != sandbox.EndOK || r.stdout.String() != want {
+				t.Errorf("%s with %d/1000 processors: end %s, %q, want %q: %s", warmth, milli, r.End, r.stdout.String(), want, r.stderr.String())
+			}
+		}
 	}
 }

@@ -15,3 +15,18 @@ def apply(payload):
         hard = resource.getrlimit(number)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(number, (value, value))
+    _set_threads(lease["env"].get("OPENBLAS_NUM_THREADS", ""))
+
+
+def _set_threads(count):
+    """Gives numpy its threads: it was imported, with one, before the lease said how many processors there are."""
+    if not count.isdigit() or int(count) < 2:
+        return
+    before = dict(os.environ)
+    try:
+        import threadpoolctl
+    except ImportError:
+        return  # one thread is slower, and nothing worse
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]  # the library leaves a setting behind
+    threadpoolctl.threadpool_limits(int(count), user_api="blas")
