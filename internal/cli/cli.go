@@ -116,7 +116,9 @@ func exitCodeOf(err error) int {
 	switch engine.CodeOf(err) {
 	case engine.CodeInvalid, engine.CodeLimit, engine.CodeTooLarge:
 		return engine.ExitUsage
-	case engine.CodeImage, engine.CodeBackend, engine.CodeUnsupported, engine.CodeOverloaded, engine.CodeShuttingDown,
+	case engine.CodeCanceled:
+		return engine.ExitCanceled
+	case engine.CodeExpired, engine.CodeImage, engine.CodeBackend, engine.CodeUnsupported, engine.CodeOverloaded, engine.CodeShuttingDown,
 		engine.CodeNotFound, engine.CodeRunning, engine.CodeStorage, engine.CodeInternal:
 	}
 	if errors.Is(err, errInterrupted) {

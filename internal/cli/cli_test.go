@@ -116,7 +116,7 @@ func TestSignal(t *testing.T) { // not parallel: signals are the process's
 	if err := <-sent; err != nil {
 		t.Fatal(err)
 	}
-	if code != 130 || !strings.Contains(b.err.String(), "cancelled") {
+	if code != 130 || !strings.Contains(b.err.String(), "canceled") {
 		t.Errorf("exit code %d, stderr %q", code, b.err)
 	}
 	if entries, err := os.ReadDir(b.fake); err != nil || len(entries) != 0 {

@@ -21,6 +21,7 @@ const (
 	MaxBundle       = 16 << 20 // of one bundle
 	MaxBundleForms  = 16       // MIME types of one bundle
 	MaxMIME         = 127
+	MaxFaults       = 16 // exceptions of one execution that are shown; a cell has one
 	MaxFaultName    = 256
 	MaxFaultValue   = 64 << 10
 	MaxTraceback    = 256 << 10

@@ -90,10 +90,12 @@ func (c *Config) validate() error {
 	return errors.Join(faults...)
 }
 
-// Causes with which an execution is cancelled.
+// Causes with which an execution is canceled.
 var (
 	ErrShutdown = errors.New("the server is shutting down")
-	ErrDeleted  = errors.New("the execution was cancelled by request")
+	ErrDeleted  = errors.New("the execution was canceled by request")
+	// ErrReleased is that of the cells of a sandbox that somebody deletes.
+	ErrReleased = errors.New("the sandbox was deleted")
 	// ErrLeft is for callers whose client has gone.
 	ErrLeft = errors.New("the client left")
 
@@ -109,7 +111,9 @@ type Engine struct {
 	active map[sandbox.ID]*active
 	closed bool
 	held   map[sandbox.ID]*held
-	// work counts executions; its Wait begins only after closed is set.
+	// expired remembers the sandboxes whose lease ended last.
+	expired expired
+	// work counts executions and the making of held sandboxes; its Wait begins only after closed is set.
 	work sync.WaitGroup
 }
 
@@ -117,6 +121,8 @@ type Engine struct {
 type active struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{}
+	// settle says that nothing of it is alive and its record is kept; a slow reader may still be served.
+	settle func()
 
 	mu       sync.Mutex
 	snapshot Execution
@@ -145,7 +151,7 @@ func New(config Config) (*Engine, error) {
 	}, nil
 }
 
-// Run carries out one execution and returns its record. The sink may be nil. When ctx ends the execution is cancelled,
+// Run carries out one execution and returns its record. The sink may be nil. When ctx ends the execution is canceled,
 // and still cleaned up before Run returns. The error is a Problem: nothing was run.
 func (e *Engine) Run(ctx context.Context, request Request, sink Sink) (*Execution, error) {
 	return e.Follow(ctx, request, sink, func(sandbox.ID) {})
@@ -204,9 +210,9 @@ func (e *Engine) register(p *plan, cancel context.CancelCauseFunc) (*active, err
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
-		return nil, &Problem{Code: CodeShuttingDown, Text: "the server is shutting down: try again soon"}
+		return nil, shuttingDown()
 	}
-	a := &active{cancel: cancel, done: make(chan struct{}), snapshot: *p.blank(StatusQueued)}
+	a := &active{cancel: cancel, done: make(chan struct{}), settle: sync.OnceFunc(e.work.Done), snapshot: *p.blank(StatusQueued)}
 	e.active[p.id] = a
 	e.work.Add(1)
 	return a, nil
@@ -217,7 +223,7 @@ func (e *Engine) unregister(id sandbox.ID, a *active) {
 	delete(e.active, id)
 	e.mu.Unlock()
 	close(a.done)
-	e.work.Done()
+	a.settle()
 }
 
 func (e *Engine) find(id sandbox.ID) *active {
@@ -273,7 +279,7 @@ func stillRunning(id sandbox.ID) error {
 }
 
 // Close takes no more executions, lets the running ones go on until ctx ends, cancels the rest and waits for their
-// clean-up. It closes neither backends nor store.
+// clean-up and their records, but not for slow readers of them. It closes neither backends nor store.
 func (e *Engine) Close(ctx context.Context) {
 	e.mu.Lock()
 	e.closed = true
@@ -294,5 +300,8 @@ func (e *Engine) Close(ctx context.Context) {
 		a.cancel(ErrShutdown)
 	}
 	e.mu.Unlock()
+	for _, h := range e.heldNow() {
+		h.end(ErrShutdown) // one in the making too
+	}
 	<-idle
 }

@@ -23,7 +23,9 @@ func explain(r sandbox.Result, l sandbox.Limits) string {
 	case sandbox.EndInfra:
 		return withDetail("the run failed because of the service, not of the code")
 	case sandbox.EndCanceled:
-		return withDetail("the run was cancelled")
+		return withDetail("the run was canceled")
+	case sandbox.EndExpired:
+		return withDetail("the code was ended with its sandbox")
 	case sandbox.EndPolicy:
 		return withDetail("the code was refused by the policy")
 	case sandbox.EndWallTimeout:

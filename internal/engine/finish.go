@@ -132,6 +132,8 @@ func checkResult(r sandbox.Result) sandbox.Result {
 	case !slices.Contains(sandbox.Ends(), r.End):
 		r.Detail = fmt.Sprintf("the backend reported the unknown end %q", clip(strings.ToValidUTF8(string(r.End), "?"), 40))
 		r.End = sandbox.EndInfra
+	case r.End == sandbox.EndExpired:
+		r.Detail, r.End = "the backend reported the end of a lease, which it does not keep", sandbox.EndInfra
 	case r.ExitCode < 0 || r.ExitCode > mostExit || r.Signal < 0 || r.Signal > mostSignal:
 		r.Detail = fmt.Sprintf("the backend reported the impossible exit code %d and signal %d", r.ExitCode, r.Signal)
 		r.End = sandbox.EndInfra

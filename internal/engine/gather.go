@@ -26,6 +26,7 @@ type gather struct {
 	size      int
 	values    map[string]Data
 	fault     *sandbox.Fault
+	faults    int
 	warnings  []sandbox.Notice
 	notices   int
 	dropped   int // notices beyond the limit
@@ -77,6 +78,10 @@ func (g *gather) lateLocked() *stream {
 }
 
 func (g *gather) resultLocked(event sandbox.Event) {
+	if len(g.results)+len(g.shownLate) >= MaxResults {
+		g.unresults++ // before it is looked at: that costs
+		return
+	}
 	data, faults := checkBundle(event.Bundle)
 	for _, fault := range faults {
 		g.warnLocked("result_dropped", "dropped from the results: "+fault)
@@ -88,7 +93,7 @@ func (g *gather) resultLocked(event sandbox.Event) {
 	for _, value := range data {
 		size += len(value)
 	}
-	if len(g.results)+len(g.shownLate) >= MaxResults || g.size+size > MaxResultBytes {
+	if g.size+size > MaxResultBytes {
 		g.unresults++
 		return
 	}
@@ -104,6 +109,10 @@ func (g *gather) resultLocked(event sandbox.Event) {
 func (g *gather) valueLocked(event sandbox.Event) {
 	if !slices.Contains(g.asked, event.Name) {
 		g.warnLocked("unknown_event", fmt.Sprintf("the value of %q came back and nobody asked for it: it was dropped", clip(event.Name, 40)))
+		return
+	}
+	if _, twice := g.values[event.Name]; twice {
+		g.warnLocked("value_dropped", fmt.Sprintf("the value of %s came back again: the first one is kept", event.Name))
 		return
 	}
 	data, faults := checkBundle(event.Bundle)
@@ -129,6 +138,11 @@ func (g *gather) valueLocked(event sandbox.Event) {
 }
 
 func (g *gather) faultLocked(event sandbox.Event) {
+	if g.faults >= MaxFaults {
+		g.warnLocked("error_dropped", fmt.Sprintf("an exception was dropped: at most %d of a run are shown", MaxFaults))
+		return
+	}
+	g.faults++
 	fault := checkFault(event.Fault)
 	if fault == nil {
 		return

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -48,6 +50,13 @@ type held struct {
 	ended bool        // guarded by the engine's mu
 	timer *time.Timer // guarded by the engine's mu; nil until the sandbox is made
 
+	// life ends with the sandbox, and what goes on in it with life; its cause says why.
+	life context.Context //nolint:containedctx // it is the sandbox's own
+	end  context.CancelCauseFunc
+	// over closes when the sandbox is gone; left is what went wrong then.
+	over chan struct{}
+	left error
+
 	mu       sync.Mutex
 	sessions map[string]sandbox.Session
 	order    []string
@@ -64,20 +73,27 @@ func (e *Engine) Hold(ctx context.Context, request Request) (Held, error) {
 		request.release()
 		return Held{}, err
 	}
-	h := &held{plan: p, sessions: make(map[string]sandbox.Session), until: e.Now().Add(HardLease)}
+	h := &held{plan: p, sessions: make(map[string]sandbox.Session), until: e.Now().Add(HardLease), over: make(chan struct{})}
+	h.life, h.end = context.WithCancelCause(context.Background())
 	if err := e.admit(h); err != nil {
 		p.releaseImage()
 		request.release()
 		return Held{}, err
 	}
+	defer e.work.Done()
 	x := &execution{plan: p, engine: e, record: p.blank(StatusRunning), gather: &gather{}}
+	ctx, leave := h.join(ctx)
+	defer leave()
 	session, err := x.setUp(ctx)
 	request.release()
 	h.box = x.box
 	if err != nil {
 		result := x.failure(ctx, err)
-		e.drop(h)
-		if x.refused != nil {
+		err = errors.Join(err, e.drop(h, err))
+		switch {
+		case errors.Is(context.Cause(ctx), ErrShutdown):
+			return Held{}, shuttingDown()
+		case x.refused != nil:
 			return Held{}, x.refused
 		}
 		return Held{}, &Problem{Code: CodeInternal, Text: "the sandbox could not be made: " + result.Detail, Err: err}
@@ -85,25 +101,31 @@ func (e *Engine) Hold(ctx context.Context, request Request) (Held, error) {
 	h.add(MainSession, session)
 	h.touch(e.Now())
 	e.mu.Lock()
-	ended := h.ended
-	if !ended {
+	closed := e.closed
+	if !closed {
 		h.timer = time.AfterFunc(IdleLease, func() { e.expire(h) })
 	}
 	e.mu.Unlock()
-	if ended { // the engine closed meanwhile, when there was nothing to end yet
-		x.tearDown()
-		return Held{}, &Problem{Code: CodeShuttingDown, Text: "the server is shutting down: try again soon"}
+	if closed {
+		return Held{}, errors.Join(shuttingDown(), e.drop(h, ErrShutdown))
 	}
 	return h.describe(), nil
 }
 
-// admit gives the sandbox its place.
+// join returns a context that ends with ctx and with the sandbox.
+func (h *held) join(ctx context.Context) (_ context.Context, leave func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(h.life, func() { cancel(context.Cause(h.life)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// admit gives the sandbox its place, and counts the making of it as work.
 func (e *Engine) admit(h *held) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case e.closed:
-		return &Problem{Code: CodeShuttingDown, Text: "the server is shutting down: try again soon"}
+		return shuttingDown()
 	case len(e.held) >= MaxHeld:
 		return &Problem{Code: CodeOverloaded, Text: fmt.Sprintf("%d sandboxes are held already: delete one, or try again later", MaxHeld)}
 	}
@@ -111,6 +133,7 @@ func (e *Engine) admit(h *held) error {
 		e.held = make(map[sandbox.ID]*held)
 	}
 	e.held[h.id] = h
+	e.work.Add(1)
 	return nil
 }
 
@@ -119,8 +142,11 @@ func (e *Engine) lookUp(id sandbox.ID) (*held, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	h := e.held[id]
+	if text, known := e.expired.find(id); known {
+		return nil, &Problem{Code: CodeExpired, Text: fmt.Sprintf("sandbox %s is gone: %s", id, text)}
+	}
 	if h == nil || h.timer == nil {
-		return nil, notFound(fmt.Sprintf("there is no sandbox %q: it was never made, was deleted, or its lease ended", clip(string(id), sandbox.MaxID)))
+		return nil, notFound(fmt.Sprintf("there is no sandbox %q: it was never made, was deleted, or its lease ended long ago", clip(string(id), sandbox.MaxID)))
 	}
 	return h, nil
 }
@@ -134,13 +160,16 @@ func (e *Engine) Held(id sandbox.ID) (Held, error) {
 	return h.describe(), nil
 }
 
-// Release ends a sandbox and everything in it.
+// Release ends a sandbox and everything in it. When it returns nil nothing of it is left.
 func (e *Engine) Release(id sandbox.ID) error {
 	h, err := e.lookUp(id)
 	if err != nil {
 		return err
 	}
-	e.drop(h)
+	if err := e.drop(h, ErrReleased); err != nil {
+		return &Problem{Code: CodeInternal, Err: err, Text: fmt.Sprintf(
+			"sandbox %s could not be ended; the next start of the server looks for it: %s", id, boundText(err.Error(), MaxDetail))}
+	}
 	return nil
 }
 
@@ -156,6 +185,8 @@ func (e *Engine) ForkHeld(ctx context.Context, id sandbox.ID, name string, count
 		return nil, err
 	}
 	defer h.leave(e.Now)
+	ctx, leave := h.join(ctx)
+	defer leave()
 	forker, ok := session.(sandbox.Forker)
 	if !ok {
 		return nil, &Problem{Code: CodeUnsupported, Text: fmt.Sprintf("backend %s cannot fork a session", h.backend.Name())}
@@ -205,6 +236,8 @@ func (e *Engine) ExecuteIn(ctx context.Context, id sandbox.ID, name string, requ
 	p.decision = h.decision
 	p.decision.Limits.Wall = wall
 	p.session = session
+	ctx, leave := h.join(ctx)
+	defer leave()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	a, err := e.register(p, cancel)
@@ -213,7 +246,10 @@ func (e *Engine) ExecuteIn(ctx context.Context, id sandbox.ID, name string, requ
 	}
 	defer e.unregister(p.id, a)
 	record, err := e.execute(ctx, p, a, sink, begun)
-	if err == nil && record.StateReset {
+	switch {
+	case h.life.Err() != nil:
+		<-h.over // an answer that tells of the sandbox's end comes when nothing of it is left
+	case err == nil && record.StateReset:
 		e.reopen(ctx, h, name)
 	}
 	return record, err
@@ -230,26 +266,32 @@ func (e *Engine) reopen(ctx context.Context, h *held, name string) {
 	}
 	h.remove(name)
 	if errors.Is(err, sandbox.ErrGone) {
-		e.drop(h)
+		_ = e.drop(h, err) // it is in the log
 	}
 }
 
-// drop ends a sandbox; it is safe to call twice.
-func (e *Engine) drop(h *held) {
+// drop ends a sandbox for a reason, which is the end of what runs in it. Whoever comes second waits for the first. The
+// error says what may be left.
+func (e *Engine) drop(h *held, why error) error {
 	e.mu.Lock()
 	delete(e.held, h.id)
-	ended := h.ended
+	first := !h.ended
 	h.ended = true
 	if h.timer != nil {
 		h.timer.Stop()
 	}
-	e.mu.Unlock()
-	if ended {
-		return
+	if lease, ok := errors.AsType[*leaseError](why); ok && first {
+		e.expired.add(h.id, lease.Error())
 	}
-	x := &execution{plan: h.plan, engine: e, box: h.box, gather: &gather{}}
-	x.tearDown()
-	h.releaseImage()
+	e.mu.Unlock()
+	if first {
+		h.end(why)
+		h.left = (&execution{plan: h.plan, engine: e, box: h.box}).tearDown()
+		h.releaseImage()
+		close(h.over)
+	}
+	<-h.over
+	return h.left
 }
 
 // expire ends a sandbox whose lease is over, or looks again later.
@@ -269,21 +311,28 @@ func (e *Engine) expire(h *held) {
 		}
 		return
 	}
-	e.Log.Info("the lease of a sandbox ended", "id", h.id)
-	e.drop(h)
+	why := &leaseError{at: now, text: fmt.Sprintf("it was not used for %v", IdleLease)}
+	if !now.Before(h.until) {
+		why.text = fmt.Sprintf("a sandbox lives for %v at most", HardLease)
+	}
+	e.Log.Info("the lease of a sandbox ended", "id", h.id, "why", why.text)
+	_ = e.drop(h, why) // it is in the log
 }
 
-// releaseAll ends every held sandbox.
-func (e *Engine) releaseAll() {
+// heldNow returns the sandboxes that are held, and those in the making.
+func (e *Engine) heldNow() []*held {
 	e.mu.Lock()
-	all := make([]*held, 0, len(e.held))
-	for _, h := range e.held {
-		all = append(all, h)
+	defer e.mu.Unlock()
+	return slices.Collect(maps.Values(e.held))
+}
+
+// releaseAll ends every held sandbox, all at once.
+func (e *Engine) releaseAll() {
+	var group sync.WaitGroup
+	for _, h := range e.heldNow() {
+		group.Go(func() { _ = e.drop(h, ErrShutdown) }) // it is in the log
 	}
-	e.mu.Unlock()
-	for _, h := range all {
-		e.drop(h)
-	}
+	group.Wait()
 }
 
 func (h *held) describe() Held {

@@ -23,6 +23,8 @@ const (
 	CodeUnsupported  Code = "unsupported"         // the backend cannot do what was asked
 	CodeOverloaded   Code = "overloaded"          // no place is free, and the queue is full
 	CodeShuttingDown Code = "shutting_down"
+	CodeExpired      Code = "expired"  // the lease of the sandbox was over
+	CodeCanceled     Code = "canceled" // the caller gave up before anything ran
 	CodeNotFound     Code = "not_found"
 	CodeRunning      Code = "still_running" // the execution is not over yet
 	CodeStorage      Code = "storage"       // the data folder cannot be written
@@ -53,6 +55,10 @@ func CodeOf(err error) Code {
 		return problem.Code
 	}
 	return CodeInternal
+}
+
+func shuttingDown() error {
+	return &Problem{Code: CodeShuttingDown, Text: "the server is shutting down: try again soon"}
 }
 
 func notFound(what string) error { return &Problem{Code: CodeNotFound, Text: what} }

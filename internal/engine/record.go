@@ -167,7 +167,7 @@ func (x *Execution) CommandExitCode() int {
 		return ExitCanceled
 	case sandbox.EndPolicy:
 		return ExitPolicy
-	case sandbox.EndWallTimeout, sandbox.EndCPUTimeout:
+	case sandbox.EndWallTimeout, sandbox.EndCPUTimeout, sandbox.EndExpired:
 		return ExitTimeout
 	case sandbox.EndOutOfMemory:
 		return ExitMemory

@@ -70,7 +70,7 @@ func TestRecordFormat(t *testing.T) {
 func TestEveryEndHasAnExitCode(t *testing.T) {
 	t.Parallel()
 	want := map[sandbox.End]int{
-		sandbox.EndInfra: 70, sandbox.EndCanceled: 130, sandbox.EndPolicy: 3, sandbox.EndWallTimeout: 124, sandbox.EndCPUTimeout: 124,
+		sandbox.EndInfra: 70, sandbox.EndCanceled: 130, sandbox.EndExpired: 124, sandbox.EndPolicy: 3, sandbox.EndWallTimeout: 124, sandbox.EndCPUTimeout: 124,
 		sandbox.EndOutOfMemory: 137, sandbox.EndProcesses: 7, sandbox.EndDisk: 7, sandbox.EndSignal: 7, sandbox.EndExit: 7,
 		sandbox.EndError: 7, sandbox.EndOK: 0,
 	}

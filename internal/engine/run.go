@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"glovebox/internal/sandbox"
@@ -65,6 +66,7 @@ func (e *Engine) execute(ctx context.Context, p *plan, a *active, sink Sink, beg
 		x.finish(arrived)
 	}
 	feed.close()
+	a.settle()
 	e.waitForSink(feed)
 	if x.refused != nil && !detached {
 		return nil, errors.Join(x.refused, e.Store.remove(p.id))
@@ -86,7 +88,7 @@ func (x *execution) inSandbox(ctx context.Context, began time.Time) {
 		return
 	}
 	session, err := x.setUp(ctx)
-	defer x.tearDown()
+	defer x.mustTearDown()
 	if err != nil {
 		x.result = x.failure(ctx, err)
 		return
@@ -141,7 +143,7 @@ func (x *execution) exec(ctx context.Context, session sandbox.Session) sandbox.R
 	bounded, cancel := context.WithTimeoutCause(ctx, wall+x.engine.Patience.Grace, errWatchdog)
 	defer cancel()
 	code := sandbox.Code{
-		Source: x.request.Code, Name: x.request.Name, Wall: wall, Last: x.session == nil, Return: x.request.Return,
+		Source: x.request.Code, Name: x.request.Name, Wall: wall, Last: x.session == nil, Return: distinct(x.request.Return),
 	}
 	if len(x.request.Inputs) > 0 {
 		code.Inputs = make(map[string][]byte, len(x.request.Inputs))
@@ -158,16 +160,35 @@ func (x *execution) exec(ctx context.Context, session sandbox.Session) sandbox.R
 	}
 	result = checkResult(result)
 	if ctx.Err() != nil && result.End == sandbox.EndCanceled {
-		result.Detail = context.Cause(ctx).Error()
+		result.End, result.Detail = endOf(context.Cause(ctx))
 	}
 	return result
+}
+
+// endOf names the end of an execution whose context ended, by the cause.
+func endOf(cause error) (sandbox.End, string) {
+	if _, ok := errors.AsType[*leaseError](cause); ok {
+		return sandbox.EndExpired, cause.Error()
+	}
+	return sandbox.EndCanceled, cause.Error()
+}
+
+// distinct returns each name once, where it stands first.
+func distinct(names []string) (once []string) {
+	for _, name := range names {
+		if !slices.Contains(once, name) {
+			once = append(once, name)
+		}
+	}
+	return once
 }
 
 // failure is the result of a step of ours that failed: the caller's doing, or ours.
 func (x *execution) failure(ctx context.Context, err error) sandbox.Result {
 	cause := context.Cause(ctx)
 	if ctx.Err() != nil && !errors.Is(cause, errWatchdog) {
-		return sandbox.Result{End: sandbox.EndCanceled, Detail: cause.Error()}
+		end, detail := endOf(cause)
+		return sandbox.Result{End: end, Detail: detail}
 	}
 	x.refused = refusal(err)
 	x.engine.Log.ErrorContext(ctx, "execution failed", "id", x.id, "backend", x.backend.Name(), "error", err)
@@ -230,13 +251,25 @@ func (x *execution) readUsage() {
 	run.PIDRefusals = max(run.PIDRefusals, usage.PIDRefusals)
 }
 
-// tearDown destroys the sandbox.
-func (x *execution) tearDown() {
+// tearDown destroys the sandbox. The error says that something of it may be left.
+func (x *execution) tearDown() error {
 	if x.box == nil {
+		return nil
+	}
+	err := x.cleanup("destroy the sandbox", x.box.Destroy)
+	if err != nil {
+		x.engine.Log.Error("a sandbox is left behind", "id", x.id, "backend", x.backend.Name(), "error", err)
+	}
+	return err
+}
+
+// mustTearDown makes a run that left something behind our failure: an answer other than that promises that nothing of
+// the run is alive.
+func (x *execution) mustTearDown() {
+	err := x.tearDown()
+	if err == nil {
 		return
 	}
-	if err := x.cleanup("destroy the sandbox", x.box.Destroy); err != nil {
-		x.engine.Log.Error("a sandbox is left behind", "id", x.id, "backend", x.backend.Name(), "error", err)
-		x.gather.warn("left_behind", "the sandbox could not be destroyed; `glovebox doctor` and the next start look for it: "+err.Error())
-	}
+	x.gather.warn("left_behind", "the sandbox could not be destroyed; the next start of the server looks for it: "+err.Error())
+	x.result.End, x.result.Detail = sandbox.EndInfra, "what ran could not be ended: "+boundText(err.Error(), MaxDetail)
 }

@@ -69,11 +69,13 @@ func statusOf(code engine.Code) int {
 		return http.StatusServiceUnavailable
 	case engine.CodeNotFound:
 		return http.StatusNotFound
+	case engine.CodeExpired:
+		return http.StatusGone
 	case engine.CodeRunning:
 		return http.StatusConflict
 	case engine.CodeStorage:
 		return http.StatusInsufficientStorage
-	case engine.CodeInternal:
+	case engine.CodeInternal, engine.CodeCanceled:
 	}
 	return http.StatusInternalServerError
 }

@@ -13,6 +13,7 @@ type End string
 const (
 	EndInfra       End = "infra"         // we failed; the program is not to blame
 	EndCanceled    End = "canceled"      // the caller gave up
+	EndExpired     End = "expired"       // the lease of the held sandbox was over; the engine keeps leases, no backend reports this
 	EndPolicy      End = "policy"        // refused before or stopped during the run by a rule
 	EndWallTimeout End = "wall_timeout"  // Limits.Wall
 	EndCPUTimeout  End = "cpu_timeout"   // Limits.CPUTime
@@ -28,7 +29,7 @@ const (
 // Ends returns every End in order of precedence.
 func Ends() []End {
 	return []End{
-		EndInfra, EndCanceled, EndPolicy, EndWallTimeout, EndCPUTimeout, EndOutOfMemory, EndProcesses, EndDisk,
+		EndInfra, EndCanceled, EndExpired, EndPolicy, EndWallTimeout, EndCPUTimeout, EndOutOfMemory, EndProcesses, EndDisk,
 		EndSignal, EndExit, EndError, EndOK,
 	}
 }

@@ -67,8 +67,8 @@ type Box struct {
 	stopped bool
 	lease   sandbox.Lease
 
-	stopOnce, destroyOnce sync.Once
-	stopErr, destroyErr   error
+	ending                sync.Mutex // held while it is stopped or destroyed
+	stopDone, destroyDone bool
 }
 
 // build makes a box, or nothing: what was made before an error is undone in reverse.
@@ -111,7 +111,7 @@ func (b *Backend) build(ctx context.Context, id sandbox.ID, class sandbox.Class)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return nil, errors.New("the backend was closed meanwhile")
+		return nil, errClosed
 	}
 	b.boxes[id] = made
 	return made, nil
@@ -121,6 +121,9 @@ func (b *Backend) build(ctx context.Context, id sandbox.ID, class sandbox.Class)
 func (b *Backend) reserve(made *Box, uids *uidRange) (*keeperProcess, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.closed {
+		return nil, errClosed // it would start a keeper that nobody ends
+	}
 	if b.keeper != nil {
 		select {
 		case <-b.keeper.gone:

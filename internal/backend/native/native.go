@@ -6,10 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
+	"maps"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -130,6 +130,8 @@ func (b *Backend) Create(ctx context.Context, id sandbox.ID, class sandbox.Class
 	return box, nil
 }
 
+var errClosed = errors.New("the backend was closed meanwhile")
+
 // claim makes creation idempotent: one caller builds, others with the same id wait for it and get its sandbox.
 func (b *Backend) claim(ctx context.Context, id sandbox.ID) (sandbox.Sandbox, func(), error) {
 	for {
@@ -197,6 +199,9 @@ func describeMissing(layers []sandbox.Layer) string {
 func (b *Backend) uids() (*uidRange, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.closed {
+		return nil, errClosed
+	}
 	if b.lease != nil {
 		return b.lease, nil
 	}
@@ -204,89 +209,14 @@ func (b *Backend) uids() (*uidRange, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.lease = taken
-	// What stands under a name that nobody holds is what a dead daemon left.
-	for handle, err := range b.leftoversOf(taken.name()) {
-		if err != nil {
-			return nil, err
-		}
-		if err := b.reclaim(handle); err != nil {
-			return nil, fmt.Errorf("remove what an earlier daemon left: %w", err)
-		}
+	if err := b.takeOver(taken); err != nil {
+		return nil, errors.Join(err, taken.release())
 	}
+	b.lease = taken
 	return taken, nil
 }
 
-// Leftovers yields what dead daemons left: the groups and folders under ranges that nobody holds.
-func (b *Backend) Leftovers(context.Context) iter.Seq2[sandbox.Handle, error] {
-	return func(yield func(sandbox.Handle, error) bool) {
-		names, err := b.cgroups.List("")
-		if err != nil {
-			yield(sandbox.Handle{}, err)
-			return
-		}
-		for _, name := range names {
-			if held, err := rangeHeld(b.config.RuntimeDir, name); held || err != nil {
-				continue // alive, or not ours
-			}
-			for handle, err := range b.leftoversOf(name) {
-				if !yield(handle, err) {
-					return
-				}
-			}
-		}
-	}
-}
-
-func (b *Backend) leftoversOf(owner string) iter.Seq2[sandbox.Handle, error] {
-	return func(yield func(sandbox.Handle, error) bool) {
-		ids, err := b.cgroups.List(owner)
-		if err != nil {
-			yield(sandbox.Handle{}, err)
-			return
-		}
-		entries, err := os.ReadDir(filepath.Join(b.config.StateDir, owner))
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			yield(sandbox.Handle{}, err)
-			return
-		}
-		seen := make(map[string]bool)
-		for _, id := range ids {
-			seen[id] = true
-		}
-		for _, entry := range entries {
-			if !seen[entry.Name()] {
-				ids = append(ids, entry.Name())
-			}
-		}
-		for _, id := range ids {
-			if !yield(sandbox.Handle{Backend: Name, ID: sandbox.ID(id), Owner: owner}, nil) {
-				return
-			}
-		}
-	}
-}
-
-// Reclaim destroys a leftover.
-func (b *Backend) Reclaim(_ context.Context, handle sandbox.Handle) error {
-	if held, err := rangeHeld(b.config.RuntimeDir, handle.Owner); held || err != nil {
-		return errors.Join(fmt.Errorf("native: sandbox %s belongs to a living daemon", handle.ID), err)
-	}
-	return b.reclaim(handle)
-}
-
-func (b *Backend) reclaim(handle sandbox.Handle) error {
-	if !handle.ID.Valid() || !validRange(b.config.RuntimeDir, handle.Owner) {
-		return fmt.Errorf("native: %q of %q is not a sandbox of ours", handle.ID, handle.Owner)
-	}
-	group := b.cgroups.Open(filepath.Join(handle.Owner, string(handle.ID)))
-	if err := endGroup(group); err != nil {
-		return err
-	}
-	return os.RemoveAll(filepath.Join(b.config.StateDir, handle.Owner, string(handle.ID)))
-}
-
-// Close destroys every box and the keeper. Idempotent.
+// Close destroys every box and the keeper, and waits for the boxes that are being built, which fail. Idempotent.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	if b.closed {
@@ -298,7 +228,7 @@ func (b *Backend) Close() error {
 	for _, box := range b.boxes {
 		boxes = append(boxes, box)
 	}
-	kept, lease, zygotes := b.keeper, b.lease, b.zygotes
+	kept, lease, zygotes, pending := b.keeper, b.lease, b.zygotes, slices.Collect(maps.Values(b.pending))
 	b.keeper, b.lease, b.zygotes = nil, nil, nil
 	b.mu.Unlock()
 	var errs []error
@@ -308,19 +238,15 @@ func (b *Backend) Close() error {
 	if kept != nil {
 		errs = append(errs, kept.close())
 	}
+	for _, underWay := range pending {
+		<-underWay // without a keeper it fails, and removes what it has made
+	}
 	for _, zygote := range zygotes {
 		errs = append(errs, zygote.release())
 	}
 	if lease != nil {
 		errs = append(errs, b.cgroups.Open(lease.name()).Remove(),
-			removeIfEmpty(filepath.Join(b.config.StateDir, lease.name())), lease.release())
+			removeIfEmpty(b.folder(lease.name())), lease.release())
 	}
 	return errors.Join(append(errs, b.guest.Close())...)
-}
-
-func removeIfEmpty(dir string) error {
-	if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
 }

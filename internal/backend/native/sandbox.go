@@ -185,8 +185,19 @@ func (x *Box) Stop(ctx context.Context) error {
 	x.mu.Lock()
 	x.stopped = true
 	x.mu.Unlock()
-	x.stopOnce.Do(func() { x.stopErr = x.stop(context.WithoutCancel(ctx)) })
-	return x.stopErr
+	x.ending.Lock()
+	defer x.ending.Unlock()
+	return x.stopLocked(context.WithoutCancel(ctx))
+}
+
+// stopLocked stops the box once; what failed is tried again when it is asked for again.
+func (x *Box) stopLocked(ctx context.Context) error {
+	if x.stopDone {
+		return nil
+	}
+	err := x.stop(ctx)
+	x.stopDone = err == nil
+	return err
 }
 
 func (x *Box) stop(ctx context.Context) error {
@@ -202,12 +213,24 @@ func (x *Box) stop(ctx context.Context) error {
 		}
 	}
 	if x.group != nil {
-		err = errors.Join(err, x.group.WaitEmpty(ctx))
+		err = errors.Join(err, emptied(ctx, x.group))
 	}
 	if x.conn != nil {
 		_ = x.conn.Close() // the other end is gone already
 	}
 	return err
+}
+
+// emptied returns when no process is in the group. With PID 1 everything in its pid namespace has ended; what is there
+// all the same has joined the group and not yet the namespace, as a fork of a zygote on its way.
+func emptied(ctx context.Context, group *cgroup.Group) error {
+	if empty, err := group.Empty(); empty || err != nil {
+		return err
+	}
+	if err := group.Kill(); err != nil {
+		return err
+	}
+	return group.WaitEmpty(ctx)
 }
 
 // endGroup ends whatever is in a group and removes it.
@@ -223,10 +246,19 @@ func endGroup(group *cgroup.Group) error {
 	return group.Remove()
 }
 
-// Destroy removes everything of the box from the host.
+// Destroy removes everything of the box from the host. What failed is tried again when it is asked for again.
 func (x *Box) Destroy(ctx context.Context) error {
-	x.destroyOnce.Do(func() { x.destroyErr = x.destroy(ctx) })
-	return x.destroyErr
+	x.mu.Lock()
+	x.stopped = true
+	x.mu.Unlock()
+	x.ending.Lock()
+	defer x.ending.Unlock()
+	if x.destroyDone {
+		return nil
+	}
+	err := x.destroyLocked(context.WithoutCancel(ctx))
+	x.destroyDone = err == nil
+	return err
 }
 
 func (x *Box) closeHandles() {
@@ -238,23 +270,28 @@ func (x *Box) closeHandles() {
 	}
 }
 
-func (x *Box) destroy(ctx context.Context) error {
-	errs := []error{x.Stop(ctx)}
+func (x *Box) destroyLocked(ctx context.Context) error {
+	if err := x.stopLocked(ctx); err != nil {
+		return err // while something lives, what it holds must stay: its uids, its image, the means to end it
+	}
 	x.closeHandles()
+	var errs []error
 	if x.group != nil {
 		errs = append(errs, endGroup(x.group))
 	}
 	errs = append(errs, os.RemoveAll(x.dir))
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
 	x.releaseImage()
 	x.backend.mu.Lock()
 	defer x.backend.mu.Unlock()
 	if x.backend.boxes[x.id] == x {
 		delete(x.backend.boxes, x.id)
 	}
-	err := errors.Join(errs...)
-	// The uids of a box that could not be ended are lost: what may still live under them must not meet a new box.
-	if x.slot != 0 && err == nil {
+	// The uids of a box that cannot be ended are never given back: what may still live under them must not meet a new box.
+	if x.slot != 0 {
 		x.backend.slots.give(x.slot)
 	}
-	return err
+	return nil
 }

@@ -27,6 +27,7 @@ type uidRange struct {
 	number int
 	label  string
 	lock   *os.File
+	folder *os.File // the lock of the folder of this name, see leftovers.go
 }
 
 func (r *uidRange) name() string { return r.label }
@@ -34,7 +35,12 @@ func (r *uidRange) name() string { return r.label }
 // first is the host uid that the keeper's user namespace calls 0.
 func (r *uidRange) first() int { return firstUID + r.number*keeper.RangeSize }
 
-func (r *uidRange) release() error { return r.lock.Close() }
+func (r *uidRange) release() error {
+	if r.folder != nil {
+		_ = r.folder.Close() // it was only read
+	}
+	return r.lock.Close()
+}
 
 func takeRange(dir string) (*uidRange, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -75,21 +81,6 @@ func rangeName(dir string, number int) string {
 	mark := fnv.New32a()
 	_, _ = mark.Write([]byte(filepath.Clean(dir))) // never fails
 	return fmt.Sprintf("r%dx%08x", number, mark.Sum32())
-}
-
-// rangeHeld reports whether a daemon that lives holds the range of this name.
-func rangeHeld(dir, name string) (bool, error) {
-	if !validRange(dir, name) {
-		return false, fmt.Errorf("%q does not name a uid range of %s", name, dir)
-	}
-	lock, err := lockRange(dir, name)
-	if err != nil {
-		return false, err
-	}
-	if lock == nil {
-		return true, nil
-	}
-	return false, lock.Close()
 }
 
 func validRange(dir, name string) bool {

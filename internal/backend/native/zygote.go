@@ -301,14 +301,16 @@ func (z *zygoteProcess) fork(ctx context.Context, request zygote.Fork, files []*
 		z.kill()
 		return errZygoteGone
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, z.forkTimeout, errors.New("the zygote is stuck"))
-	defer cancel()
+	stuck := time.NewTimer(z.forkTimeout)
+	defer stuck.Stop()
 	select {
 	case err := <-f.answer:
 		return err
-	case <-ctx.Done():
-		z.kill() // a stuck one is replaced; its living sessions go on under the keeper
+	case <-ctx.Done(): // a caller that gives up says nothing about the zygote; the fork ends with its box
 		return context.Cause(ctx)
+	case <-stuck.C:
+		z.kill() // it is replaced; its living sessions go on under the keeper
+		return errors.New("the zygote is stuck")
 	}
 }
 

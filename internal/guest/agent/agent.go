@@ -87,14 +87,17 @@ func (a *Agent) ServeLane(lane int) {
 	}
 }
 
-// Serve says hello and carries out requests until the channel ends.
+// Serve says hello and carries out requests until the channel ends, in whichever way: a daemon that leaves answers unread
+// resets it.
 func (a *Agent) Serve() error {
-	if err := a.out.JSON(wire.KindHello, 0, wire.Hello{}); err != nil {
+	if err := a.out.JSON(wire.KindHello, 0, wire.Hello{}); errors.Is(err, unix.EPIPE) {
+		return nil // the daemon went away meanwhile
+	} else if err != nil {
 		return err
 	}
 	for {
 		message, err := a.in.Next()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) {
 			return nil
 		}
 		if err != nil {

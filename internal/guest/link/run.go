@@ -110,6 +110,7 @@ func (r *run) follow(ctx context.Context, sent <-chan error) (refused, err error
 		case <-stop.next():
 			stop.escalate(ctx)
 		case <-r.conn.closed:
+			r.facts.Canceled = r.facts.Canceled || ctx.Err() != nil // who gives up may end the sandbox, too
 			return r.rest()
 		}
 	}

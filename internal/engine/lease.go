@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"glovebox/internal/sandbox"
+)
+
+// leaseError is the cause with which a held sandbox ends, and what runs in it, when its lease is over.
+type leaseError struct {
+	at   time.Time
+	text string
+}
+
+func (l *leaseError) Error() string {
+	return fmt.Sprintf("its lease ended at %s: %s", l.at.UTC().Format(time.RFC3339), l.text)
+}
+
+// MaxExpired is how many sandboxes whose lease ended are remembered, so that who asks for one learns why it is gone.
+const MaxExpired = 1024
+
+// expired remembers sandboxes whose lease ended, the last MaxExpired.
+type expired struct {
+	order []sandbox.ID
+	why   map[sandbox.ID]string
+}
+
+func (e *expired) add(id sandbox.ID, why string) {
+	if e.why == nil {
+		e.why = make(map[sandbox.ID]string)
+	}
+	if len(e.order) >= MaxExpired {
+		delete(e.why, e.order[0])
+		e.order = e.order[1:]
+	}
+	e.order = append(e.order, id)
+	e.why[id] = why
+}
+
+func (e *expired) find(id sandbox.ID) (why string, known bool) {
+	why, known = e.why[id]
+	return why, known
+}
