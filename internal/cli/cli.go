@@ -9,11 +9,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -32,7 +30,8 @@ type Process struct {
 	Environment                    config.Environment
 	// Daemon are the parts that tests replace.
 	Daemon daemon.Options
-	// Signals are those that end a command politely; one that comes later ends it at once.
+	// Signals are those that end a command politely. A second one ends it at once; a server then cancels what it would
+	// still wait for, and a third one ends that too.
 	Signals []os.Signal
 }
 
@@ -67,6 +66,7 @@ type session struct {
 	log        *slog.Logger
 	// serving says that the command is serve, whose log is for operators.
 	serving bool
+	signals *signals
 }
 
 // exitError is an error with an exit code of its own; a nil Err says nothing more.
@@ -95,8 +95,9 @@ var errInterrupted = errors.New("interrupted")
 func Main(p Process) (code int) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
-	defer p.watchSignals(cancel)()
-	err := p.dispatch(ctx)
+	watched := watch(p.Signals, cancel)
+	defer watched.stop()
+	err := p.dispatch(ctx, watched)
 	if err == nil {
 		return 0
 	}
@@ -127,40 +128,10 @@ func exitCodeOf(err error) int {
 	return engine.ExitInfra
 }
 
-// signalEcho is for how long the same wish may arrive again: wrappers such as timeout send it twice.
-const signalEcho = time.Second
-
-// watchSignals cancels on the first signal, and leaves those that come after its echo to the system.
-func (p Process) watchSignals(cancel context.CancelCauseFunc) (stop func()) {
-	if len(p.Signals) == 0 {
-		return func() {}
-	}
-	signals := make(chan os.Signal, 1)
-	done := make(chan struct{})
-	signal.Notify(signals, p.Signals...)
-	go func() {
-		select {
-		case <-signals:
-			cancel(errInterrupted)
-		case <-done:
-			return
-		}
-		select {
-		case <-time.After(signalEcho):
-			signal.Stop(signals)
-		case <-done:
-		}
-	}()
-	return func() {
-		signal.Stop(signals)
-		close(done)
-	}
-}
-
 // helpShown is how kong's wish to leave after --help reaches dispatch.
 type helpShown struct{ code int }
 
-func (p Process) dispatch(ctx context.Context) (err error) {
+func (p Process) dispatch(ctx context.Context, watched *signals) (err error) {
 	defer func() {
 		if shown, ok := recover().(helpShown); ok {
 			err = &exitError{Code: shown.code}
@@ -170,7 +141,7 @@ func (p Process) dispatch(ctx context.Context) (err error) {
 		}
 	}()
 	var c commands
-	s := &session{Process: p, ctx: ctx}
+	s := &session{Process: p, ctx: ctx, signals: watched}
 	parser, err := kong.New(&c, kong.Name("glovebox"), kong.Writers(p.Stdout, p.Stderr), kong.Bind(s),
 		kong.Description("Runs untrusted code safely, in milliseconds."), kong.UsageOnError(), kong.ShortUsageOnError(),
 		kong.Exit(func(code int) { panic(helpShown{code}) }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),

@@ -61,6 +61,7 @@ func (r *recorder) String() string {
 type bench struct {
 	cli.Process
 	out, err *recorder
+	data     string
 	fake     string
 }
 
@@ -71,7 +72,7 @@ func newBench(t *testing.T, script string, args ...string) *bench {
 		t.Fatal(err)
 	}
 	data := t.TempDir()
-	b := &bench{out: &recorder{}, err: &recorder{}, fake: filepath.Join(data, "fake")}
+	b := &bench{out: &recorder{}, err: &recorder{}, data: data, fake: filepath.Join(data, "fake")}
 	b.Process = cli.Process{
 		Args: append([]string{"run"}, append(args, path)...), Stdin: strings.NewReader(""), Stdout: b.out, Stderr: b.err,
 		Environment: config.Environment{Vars: []string{"GLOVEBOX_DATA=" + data, "GLOVEBOX_RUNTIME=" + data}, Processors: 2},

@@ -28,6 +28,7 @@ import (
 type remote struct {
 	client *http.Client
 	id     sandbox.ID
+	known  chan struct{} // closes when the server has told the id
 }
 
 const base = "http://localhost"
@@ -43,7 +44,7 @@ func dialServer(ctx context.Context, c config.Config) runner {
 	if err != nil || conn.Close() != nil {
 		return nil
 	}
-	return &remote{client: &http.Client{Transport: &http.Transport{
+	return &remote{known: make(chan struct{}), client: &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 	}}}
 }
@@ -64,7 +65,9 @@ func (r *remote) run(ctx context.Context, request engine.Request, sink engine.Si
 	}()
 	defer func() { <-sent }()
 	defer reader.CloseWithError(io.ErrClosedPipe)
-	post, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/executions", reader)
+	asked, leave := r.leaving(ctx)
+	defer leave()
+	post, err := http.NewRequestWithContext(asked, http.MethodPost, base+"/v1/executions", reader)
 	if err != nil {
 		return nil, err
 	}
@@ -78,18 +81,81 @@ func (r *remote) run(ctx context.Context, request engine.Request, sink engine.Si
 	if answer.StatusCode != http.StatusOK {
 		return nil, readProblem(answer)
 	}
-	x, err := follow(ctx, answer.Body, sink)
-	if err != nil {
-		return nil, gone(ctx, err)
+	x, err := r.follow(ctx, answer.Body, sink)
+	if err == nil {
+		return x, nil
 	}
-	r.id = x.ID
-	return x, nil
+	if ctx.Err() != nil && r.id != "" {
+		return r.canceled(ctx, answer.Body)
+	}
+	return nil, gone(ctx, err)
+}
+
+// leaving returns a context that ends a little after ctx: in that time the server may tell the id of a run that has just
+// begun, without which nobody can ask what became of it.
+func (r *remote) leaving(ctx context.Context) (context.Context, context.CancelFunc) {
+	const patience = time.Second
+	asked, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-r.known:
+		case <-time.After(patience):
+		case <-asked.Done():
+		}
+		cancel(context.Cause(ctx))
+	})
+	return asked, func() { stop(); cancel(nil) }
+}
+
+// canceled leaves a run, by which the server cancels it, and waits for its record: who interrupts a command gets the same
+// as without a server.
+func (r *remote) canceled(ctx context.Context, stream io.Closer) (*engine.Execution, error) {
+	const (
+		patience = 10 * time.Second
+		pause    = 50 * time.Millisecond
+	)
+	_ = stream.Close() // only read
+	cause := context.Cause(ctx)
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), patience, errors.New("the server did not end it in time"))
+	defer cancel()
+	for {
+		x, err := r.record(ctx)
+		switch {
+		case err == nil && x.Status.Over():
+			return x, nil
+		case err != nil:
+			return nil, &engine.Problem{Code: engine.CodeCanceled, Err: cause, Text: fmt.Sprintf(
+				"%v; the run was left and the server was asked to cancel it, but what became of it is not known: %v", cause, err)}
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// record fetches the record of the run.
+func (r *remote) record(ctx context.Context) (*engine.Execution, error) {
+	get, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/executions/"+string(r.id), nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := r.client.Do(get)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, readProblem(answer)
+	}
+	x := &engine.Execution{}
+	return x, json.NewDecoder(answer.Body).Decode(x)
 }
 
 // gone prefers the reason why we left to what that did to the connection.
 func gone(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return &exitError{Code: engine.ExitCanceled, Err: context.Cause(ctx)}
+	if cause := context.Cause(ctx); cause != nil {
+		return &engine.Problem{Code: engine.CodeCanceled, Err: cause, Text: cause.Error() + " before anything was run"}
 	}
 	if _, ok := errors.AsType[*engine.Problem](err); ok {
 		return err
@@ -179,7 +245,7 @@ func readProblem(answer *http.Response) error {
 }
 
 // follow reads the stream of events to its end.
-func follow(ctx context.Context, body io.Reader, sink engine.Sink) (*engine.Execution, error) {
+func (r *remote) follow(ctx context.Context, body io.Reader, sink engine.Sink) (*engine.Execution, error) {
 	lines := bufio.NewReader(body)
 	name := ""
 	for {
@@ -196,7 +262,7 @@ func follow(ctx context.Context, body io.Reader, sink engine.Sink) (*engine.Exec
 		if !ok {
 			continue
 		}
-		x, err := handle(ctx, name, data, sink)
+		x, err := r.handle(ctx, name, data, sink)
 		if x != nil || err != nil {
 			return x, err
 		}
@@ -204,8 +270,9 @@ func follow(ctx context.Context, body io.Reader, sink engine.Sink) (*engine.Exec
 }
 
 // handle passes one event on; the last one is the record or a problem.
-func handle(ctx context.Context, name string, data []byte, sink engine.Sink) (*engine.Execution, error) {
+func (r *remote) handle(ctx context.Context, name string, data []byte, sink engine.Sink) (*engine.Execution, error) {
 	var e struct {
+		ID         sandbox.ID                 `json:"id"`
 		Text       string                     `json:"text"`
 		Base64     []byte                     `json:"base64"`
 		Code       string                     `json:"code"`
@@ -225,6 +292,11 @@ func handle(ctx context.Context, name string, data []byte, sink engine.Sink) (*e
 	if err := json.Unmarshal(data, &e); err != nil {
 		return nil, err
 	}
+	if name == "started" && r.id == "" {
+		r.id = e.ID
+		close(r.known)
+		return nil, nil //nolint:nilnil // it goes on
+	}
 	event := sandbox.Event{Kind: sandbox.EventKind(name), Background: e.Background}
 	switch event.Kind {
 	case sandbox.EventStdout, sandbox.EventStderr:
@@ -239,7 +311,7 @@ func handle(ctx context.Context, name string, data []byte, sink engine.Sink) (*e
 	case sandbox.EventNotice:
 		event.Notice = &sandbox.Notice{Code: e.Code, Text: e.Text}
 	default:
-		return nil, nil //nolint:nilnil // an event of a newer server, or the id
+		return nil, nil //nolint:nilnil // an event of a newer server
 	}
 	return nil, sink.Event(ctx, event)
 }

@@ -12,7 +12,8 @@ type serveCommand struct {
 	Host        []string `help:"A further name under which clients reach this server." placeholder:"NAME" sep:","`
 }
 
-// Run serves until a signal comes.
+// Run serves until a signal comes, and then drains until all is done, its time is over or another signal comes.
 func (c serveCommand) Run(s *session) error {
+	s.Daemon.Hurry = s.signals.second()
 	return daemon.Serve(s.ctx, s.config, s.Daemon, s.log, s.Stdout)
 }

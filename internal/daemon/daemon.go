@@ -31,6 +31,8 @@ type Options struct {
 	Images engine.Images
 	// Pool keeps warm sandboxes ready, as a server does; a single run has no use for them.
 	Pool bool
+	// Hurry, if set, ends the drain of a server when it closes.
+	Hurry <-chan struct{}
 	// Executions is where executions are kept; empty is a folder in the data folder.
 	Executions string
 }

@@ -43,6 +43,20 @@ func RunFolder(data string) (path string, remove func() error, err error) {
 	return path, func() error { return errors.Join(os.RemoveAll(path), handle.Close()) }, nil
 }
 
+// SweepRuns removes the folders that killed runs left.
+func SweepRuns(data string) error {
+	guard, err := os.Open(filepath.Join(data, "runs"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return storageProblem(data, err)
+	}
+	defer guard.Close() // which unlocks it
+	sweepRuns(guard)
+	return nil
+}
+
 // sweepRuns removes the folders that nobody holds. What it cannot do the next run does.
 func sweepRuns(guard *os.File) {
 	if flock(guard, unix.LOCK_EX|unix.LOCK_NB) != nil {

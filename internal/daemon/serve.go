@@ -31,7 +31,8 @@ const (
 // SocketPath is where a server with this data folder listens for the command line.
 func SocketPath(data string) string { return filepath.Join(data, "glovebox.sock") }
 
-// Serve serves until ctx ends, then drains. What a person needs to know first is written to announce.
+// Serve serves until ctx ends, then drains: what runs may go on for as long as config.Drain says, new work is refused, and
+// what is left then is canceled. What a person needs to know first is written to announce.
 func Serve(ctx context.Context, c config.Config, options Options, log *slog.Logger, announce io.Writer) (err error) {
 	if err := dataFolder(c.Data); err != nil {
 		return err
@@ -41,6 +42,9 @@ func Serve(ctx context.Context, c config.Config, options Options, log *slog.Logg
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
+	if err := SweepRuns(c.Data); err != nil {
+		return err
+	}
 	if err := os.RemoveAll(uploads(c)); err != nil { // what a crash left
 		return storageProblem(c.Data, err)
 	}
@@ -49,7 +53,7 @@ func Serve(ctx context.Context, c config.Config, options Options, log *slog.Logg
 	if err != nil {
 		return err
 	}
-	s := &server{config: c, system: system, log: log}
+	s := &server{config: c, system: system, log: log, hurry: options.Hurry}
 	defer func() { err = errors.Join(err, s.close()) }() //nolint:contextcheck // ctx has ended by then
 	if err := s.listen(ctx); err != nil {
 		return err
@@ -78,6 +82,7 @@ type server struct {
 	tcp    net.Listener
 	unix   net.Listener
 	drain  time.Duration
+	hurry  <-chan struct{}
 }
 
 func (s *server) listen(ctx context.Context) (err error) {
@@ -157,7 +162,11 @@ func (s *server) serve(ctx context.Context) error {
 func (s *server) finish(servers []*http.Server) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), s.drain, engine.ErrShutdown)
 	defer cancel()
+	defer s.hurried(cancel)()
 	s.system.Engine.Close(ctx)
+	if ctx.Err() != nil {
+		s.log.Warn("what still ran when the drain ended was canceled")
+	}
 	ctx, cancelShutdown := context.WithTimeoutCause(context.Background(), shutdownPatience, engine.ErrShutdown)
 	defer cancelShutdown()
 	for _, server := range servers {
@@ -166,6 +175,20 @@ func (s *server) finish(servers []*http.Server) {
 			_ = server.Close() // nothing more can be done
 		}
 	}
+}
+
+// hurried calls end when the operator does not want to wait for the drain.
+func (s *server) hurried(end func()) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-s.hurry: // nil waits for ever
+			s.log.Warn("a second signal ends the drain")
+			end()
+		case <-done:
+		}
+	}()
+	return func() { close(done) }
 }
 
 func (s *server) http(handler http.Handler) *http.Server {
