@@ -66,5 +66,25 @@ func CPUOfZygotes(b *Backend) (int64, error) {
 	return sum, nil
 }
 
+// Groups lists the control groups of the backend's boxes and zygotes.
+func Groups(b *Backend) ([]string, error) { return b.cgroups.List(b.lease.name()) }
+
+// SlotsUsed is how many blocks of uids are taken.
+func SlotsUsed(b *Backend) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.slots.used)
+}
+
+// ZygotesStarted is how many zygotes the backend has had.
+func ZygotesStarted(b *Backend) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.zygoteCount
+}
+
+// RangeName is rangeName.
+var RangeName = rangeName
+
 // DescribeMissing is describeMissing.
 var DescribeMissing = describeMissing
