@@ -57,6 +57,9 @@ const heapLimit = 40 << 20
 
 func serveBox() error {
 	cgroups, err := box.Init()
+	if errors.Is(err, box.ErrDaemonGone) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

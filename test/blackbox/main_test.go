@@ -158,20 +158,25 @@ var listens = regexp.MustCompile(`listens on (http://\S+)`)
 
 // start starts a server with a data folder of its own and the images of another one.
 func start(images, settings string, change func(*exec.Cmd)) (*server, error) {
-	s := &server{token: rand.Text(), log: &lines{}, ended: make(chan struct{})}
-	var err error
-	if s.folder, err = os.MkdirTemp("", "glovebox-blackbox-*"); err != nil {
+	folder, err := os.MkdirTemp("", "glovebox-blackbox-*")
+	if err != nil {
 		return nil, err
 	}
-	config := filepath.Join(s.folder, "config.yaml")
 	err = errors.Join(
-		os.Chmod(s.folder, 0o755), // the users of sandboxes must pass to the images
-		os.Symlink(filepath.Join(images, "images"), filepath.Join(s.folder, "images")),
-		os.WriteFile(config, []byte(settings), 0o600),
+		os.Chmod(folder, 0o755), // the users of sandboxes must pass to the images
+		os.Symlink(filepath.Join(images, "images"), filepath.Join(folder, "images")),
+		os.WriteFile(filepath.Join(folder, "config.yaml"), []byte(settings), 0o600),
 	)
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(s.folder))
+		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
+	return startIn(folder, change)
+}
+
+// startIn starts a server in a folder that start made.
+func startIn(folder string, change func(*exec.Cmd)) (*server, error) {
+	s := &server{folder: folder, token: rand.Text(), log: &lines{}, ended: make(chan struct{})}
+	config := filepath.Join(folder, "config.yaml")
 	s.command = exec.CommandContext(context.Background(), "/proc/self/exe", "--data", s.folder, "--config", config, "serve", "--addr", "127.0.0.1:0")
 	for _, variable := range os.Environ() {
 		if !strings.HasPrefix(variable, "GLOVEBOX_") {

@@ -18,6 +18,9 @@ type Setup struct {
 	Error string `json:"error,omitempty"`
 }
 
+// ErrDaemonGone: the daemon gave the box up while it was built. Nobody is left to be told.
+var ErrDaemonGone = errors.New("the daemon is gone")
+
 // Init builds the box, hands its writable folders to the daemon and gives up what the guest does not need. It returns
 // the descriptors of the user's cgroup.procs files.
 func Init() ([]int, error) {
@@ -32,7 +35,9 @@ func Init() ([]int, error) {
 			files = append(files, file)
 		}
 	}
-	if sendErr := packet.Send(LaneFD, answer, files...); sendErr != nil {
+	if sendErr := packet.Send(LaneFD, answer, files...); errors.Is(sendErr, unix.EPIPE) || errors.Is(sendErr, unix.ECONNRESET) {
+		err = errors.Join(err, ErrDaemonGone)
+	} else if sendErr != nil {
 		err = errors.Join(err, fmt.Errorf("answer the daemon: %w", sendErr))
 	}
 	return cgroups, errors.Join(err, closeAll(files))
@@ -41,7 +46,7 @@ func Init() ([]int, error) {
 func initBox() ([]int, Handles, error) {
 	var spec Spec
 	if _, more, err := packet.Receive(LaneFD, &spec); err != nil || !more {
-		return nil, Handles{}, fmt.Errorf("read the box's description: %w", cmp.Or(err, errors.New("the daemon is gone")))
+		return nil, Handles{}, fmt.Errorf("read the box's description: %w", cmp.Or(err, ErrDaemonGone))
 	}
 	handles, err := Build(spec)
 	if err != nil {
