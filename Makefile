@@ -11,7 +11,7 @@ IMAGE ?= python
 ADDR ?=
 DEMO_OUT ?= demo-out
 
-.PHONY: soak help setup build image run demo test vet race escape fuzz bench lint clean
+.PHONY: soak long help setup build image run demo test vet race escape fuzz bench lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -51,6 +51,9 @@ bench: image ## measure this program on this host, beside others that do the sam
 
 soak: build ## half an hour of load; what must stay flat is printed and judged (not part of CI)
 	@scripts/soak $(SOAK)
+
+long: ## 1,000 sandboxes that are killed while they are made, and 1,000 joins under attack (minutes; root)
+	@scripts/gotest -v -count=1 -timeout=60m -run 'TestCyclesLeaveNothing|TestJoins' ./internal/backend/native ./test/escapes -long
 
 lint: $(GOLANGCI) ## golangci-lint (installed once outside the checkout: two minutes, 300 MB of modules)
 	$(GOLANGCI) run --timeout=20m ./...
