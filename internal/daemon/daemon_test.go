@@ -185,6 +185,33 @@ func TestRunFolderSweepsWhatKilledRunsLeft(t *testing.T) {
 	}
 }
 
+// TestServeSweepsWhatKilledRunsLeft: a server does so too, since no other run may come.
+func TestServeSweepsWhatKilledRunsLeft(t *testing.T) {
+	t.Parallel()
+	c := settings(t)
+	killed := filepath.Join(c.Data, "runs", "run-killed", "x")
+	if err := os.MkdirAll(killed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c.Prove = false
+	ctx, cancel := context.WithCancelCause(t.Context())
+	announced, served := make(chan string, 1), make(chan error, 1)
+	options := daemon.Options{Backends: constructor(sandboxtest.NewFake(t.TempDir()), nil)}
+	go func() { served <- daemon.Serve(ctx, c, options, discard(), announcer(announced)) }()
+	select {
+	case <-announced:
+	case err := <-served:
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(filepath.Join(c.Data, "runs")); err != nil || len(entries) != 0 {
+		t.Errorf("left: %v, %v", entries, err)
+	}
+	cancel(errors.New("test over"))
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRunFoldersAtOnce(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

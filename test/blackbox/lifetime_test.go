@@ -172,13 +172,13 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	s := ownServer(t, smallPool+"drain: 2m\n", nil)
 	held := s.hold(t)
-	const code = "import time\nprint('begun',flush=True)\ntime.sleep(5)\nprint('finished')"
+	const code = "import time\nprint('on its way',flush=True)\ntime.sleep(5)\nprint('finished')"
 	run := s.listen(t, "/v1/executions", call{"code": code})
 	defer run.body.Close()
-	run.await(t, "begun")
+	run.await(t, "on its way")
 	cell := s.listen(t, "/v1/sandboxes/"+held+"/execute", call{"code": code})
 	defer cell.body.Close()
-	cell.await(t, "begun")
+	cell.await(t, "on its way")
 	all := traces(t, s)
 	if err := s.command.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -271,6 +271,32 @@ func TestDeleteEndsARunningCell(t *testing.T) {
 	}
 	if x := decode(t, last.data); last.name != "done" || x.Status != "canceled" || !strings.Contains(x.Message, "deleted") {
 		t.Errorf("the client saw %s %.300s", last.name, last.data)
+	}
+}
+
+// TestNothingIsLeftWithTheAnswer: when the answer comes the run's control groups are gone, in every hierarchy, whatever it
+// left running.
+func TestNothingIsLeftWithTheAnswer(t *testing.T) {
+	t.Parallel()
+	s, mark := theServer(t), marked(t)
+	var named int
+	for _, code := range []string{"", "import os\nos._exit(3)", "import os\nos.abort()", "1/0", "while True: pass"} {
+		// A fresh sandbox has the name of its execution; one of the pool has its own.
+		l := s.listen(t, "/v1/executions", call{
+			"code":  fmt.Sprintf("import subprocess\nfor _ in range(5): subprocess.Popen(['sleep','%s'],start_new_session=True)\nprint('begun',flush=True)\n", mark) + code,
+			"fresh": true, "limits": call{"wall": 3},
+		})
+		defer l.body.Close()
+		l.await(t, "begun")
+		named += len(groupsOf(t, "*/"+l.id))
+		for e, ok := l.next(t); ok && e.name != "done"; e, ok = l.next(t) {
+		}
+		if left := slices.Concat(groupsOf(t, "*/"+l.id), strays(t, mark)); len(left) > 0 {
+			t.Errorf("%q left %v", code, left)
+		}
+	}
+	if named == 0 {
+		t.Error("the groups of no run were seen")
 	}
 }
 

@@ -18,7 +18,7 @@ type Setup struct {
 	Error string `json:"error,omitempty"`
 }
 
-// ErrDaemonGone: the daemon gave the box up while it was built. Nobody is left to be told.
+// ErrDaemonGone says that the daemon gave the box up while it was built. Nobody is left to be told.
 var ErrDaemonGone = errors.New("the daemon is gone")
 
 // Init builds the box, hands its writable folders to the daemon and gives up what the guest does not need. It returns
