@@ -50,9 +50,6 @@ type held struct {
 	ended bool        // guarded by the engine's mu
 	timer *time.Timer // guarded by the engine's mu; nil until the sandbox is made
 
-	// life ends with the sandbox, and what goes on in it with life; its cause says why.
-	life context.Context //nolint:containedctx // it is the sandbox's own
-	end  context.CancelCauseFunc
 	// over closes when the sandbox is gone; left is what went wrong then.
 	over chan struct{}
 	left error
@@ -63,6 +60,8 @@ type held struct {
 	next     int
 	idle     time.Time
 	running  int
+	why      error // why it ends, or ended
+	inside   map[*context.CancelCauseFunc]bool
 }
 
 // Hold makes a sandbox that lives until Release or the end of its lease, with one open session. The request's Code is not
@@ -73,8 +72,10 @@ func (e *Engine) Hold(ctx context.Context, request Request) (Held, error) {
 		request.release()
 		return Held{}, err
 	}
-	h := &held{plan: p, sessions: make(map[string]sandbox.Session), until: e.Now().Add(HardLease), over: make(chan struct{})}
-	h.life, h.end = context.WithCancelCause(context.Background())
+	h := &held{
+		plan: p, sessions: make(map[string]sandbox.Session), until: e.Now().Add(HardLease), over: make(chan struct{}),
+		inside: make(map[*context.CancelCauseFunc]bool),
+	}
 	if err := e.admit(h); err != nil {
 		p.releaseImage()
 		request.release()
@@ -112,11 +113,40 @@ func (e *Engine) Hold(ctx context.Context, request Request) (Held, error) {
 	return h.describe(), nil
 }
 
-// join returns a context that ends with ctx and with the sandbox.
+// join returns a context for what goes on in the sandbox: it ends with ctx and with the sandbox.
 func (h *held) join(ctx context.Context) (_ context.Context, leave func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(h.life, func() { cancel(context.Cause(h.life)) })
-	return ctx, func() { stop(); cancel(nil) }
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.why != nil {
+		cancel(h.why)
+	}
+	h.inside[&cancel] = true
+	return ctx, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.inside, &cancel)
+		cancel(nil)
+	}
+}
+
+// end cancels what goes on in the sandbox. When it returns the contexts have ended: what the sandbox's own end does to them
+// comes after the reason for it.
+func (h *held) end(why error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.why == nil {
+		h.why = why
+	}
+	for cancel := range h.inside {
+		(*cancel)(h.why)
+	}
+}
+
+func (h *held) ending() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.why != nil
 }
 
 // admit gives the sandbox its place, and counts the making of it as work.
@@ -246,8 +276,9 @@ func (e *Engine) ExecuteIn(ctx context.Context, id sandbox.ID, name string, requ
 	}
 	defer e.unregister(p.id, a)
 	record, err := e.execute(ctx, p, a, sink, begun)
+	a.settle() // Close ends the sandbox when nothing runs any more
 	switch {
-	case h.life.Err() != nil:
+	case h.ending():
 		<-h.over // an answer that tells of the sandbox's end comes when nothing of it is left
 	case err == nil && record.StateReset:
 		e.reopen(ctx, h, name)
