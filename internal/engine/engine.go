@@ -243,7 +243,7 @@ func (e *Engine) Get(id sandbox.ID) (*Execution, error) {
 
 // OpenArtifact opens a file that an execution left; the caller closes it.
 func (e *Engine) OpenArtifact(id sandbox.ID, name string) (*os.File, artifact.Artifact, error) {
-	if e.find(id) != nil {
+	if a := e.find(id); a != nil && !a.get().Status.Over() {
 		return nil, artifact.Artifact{}, stillRunning(id)
 	}
 	return e.Store.openArtifact(id, name)

@@ -262,8 +262,9 @@ func TestCloseDoesNotWaitForReaders(t *testing.T) {
 	}()
 	<-reading
 	b.Close(t.Context())
-	if x, err := b.store.Load(id); err != nil || x.Status != "ok" || len(b.fake.Living()) > 0 {
-		t.Errorf("after Close: %+v, %v, alive: %v", x, err, b.fake.Living())
+	x, err := b.Get(id)
+	if _, loadErr := b.store.Load(id); err != nil || loadErr != nil || x.Status != "ok" || len(b.fake.Living()) > 0 {
+		t.Errorf("after Close: %+v, %v, %v, alive: %v", x, err, loadErr, b.fake.Living())
 	}
 	close(goOn)
 	<-over

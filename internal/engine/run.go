@@ -64,6 +64,7 @@ func (e *Engine) execute(ctx context.Context, p *plan, a *active, sink Sink, beg
 	x.gather.close()
 	if x.refused == nil || detached {
 		x.finish(arrived)
+		a.set(func(s *Execution) { *s = *x.record })
 	}
 	feed.close()
 	a.settle()
