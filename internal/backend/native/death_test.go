@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,8 +123,11 @@ func TestKilledDaemonLeavesNothing(t *testing.T) {
 			t.Errorf("still there: %v %v", handle, err)
 		}
 	}
-	if entries, err := filepath.Glob(filepath.Join(state, "*", "*")); len(entries) > 0 || err != nil {
+	if entries, err := filepath.Glob(filepath.Join(state, "*")); len(entries) > 0 || err != nil {
 		t.Errorf("folders left: %v %v", entries, err)
+	}
+	if groups, err := host.List(""); err != nil || slices.Contains(groups, found[0].Owner) {
+		t.Errorf("the group of the dead daemon is left among %v, %v", groups, err)
 	}
 }
 
