@@ -8,11 +8,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -68,11 +72,13 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GLOVEBOX_DATA", filepath.Join(env.WorkDir, "data"))
 			env.Setenv("GLOVEBOX_CONFIG", filepath.Join(env.WorkDir, ".empty.yaml"))
 			env.Setenv("REAL_DATA", data)
+			// A loopback address of the script's own: its port is free, and known before a server listens.
+			env.Setenv("ADDR", fmt.Sprintf("127.%d.%d.%d:8722", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254)))
 			env.Setenv("GLOVEBOX_PROVE", "false") // a fake has nothing to prove
 			return errors.Join(os.WriteFile(filepath.Join(env.WorkDir, ".empty.yaml"), nil, 0o600), os.MkdirAll(filepath.Join(env.WorkDir, ".tmp"), 0o700))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": status, "await": await, "nothing": nothing, "realimages": realImages, "terminate": terminate,
+			"status": status, "await": await, "nothing": nothing, "realimages": realImages, "terminate": terminate, "http": request, "revoke": revoke,
 		},
 	})
 }
@@ -135,6 +141,33 @@ func status(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit code is %d, want %d", got, want)
 	}
+}
+
+// http STATUS KEYFILE METHOD PATH: the server at $ADDR answers with that status. stdout is the body.
+func request(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: http STATUS KEYFILE METHOD PATH")
+	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, errors.New("no answer"))
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, args[2], "http://"+ts.Getenv("ADDR")+args[3], http.NoBody)
+	ts.Check(err)
+	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile(args[1])))
+	answer, err := new(http.Client).Do(r)
+	ts.Check(err)
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	ts.Check(err)
+	_, err = ts.Stdout().Write(body)
+	ts.Check(err)
+	if got := strconv.Itoa(answer.StatusCode); got != args[0] {
+		ts.Fatalf("status %s, want %s: %s", got, args[0], body)
+	}
+}
+
+// revoke KEYFILE: the key in the file is revoked.
+func revoke(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(ts.Exec("glovebox", "keys", "revoke", strings.TrimSpace(ts.ReadFile(args[0]))))
 }
 
 // await FILE: the file appears.

@@ -3,6 +3,7 @@
 package auth
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -131,6 +132,18 @@ func Of(key Key) *Principal {
 	return &Principal{
 		Tenant: key.Tenant, Key: key.ID, scopes: key.Scopes, Policy: key.Policy, Images: key.Images, Quota: key.Quota,
 	}
+}
+
+// Allows says what stands against a policy and an image, which a request names or takes as the default.
+func (p *Principal) Allows(policy, image string) error {
+	var faults []error
+	if p.Policy != "" && policy != p.Policy {
+		faults = append(faults, fmt.Errorf("this key may use the policy %q only, and the request has %.40q", p.Policy, policy))
+	}
+	if len(p.Images) > 0 && !slices.Contains(p.Images, image) {
+		faults = append(faults, fmt.Errorf("this key may use the images %s only, and the request has %.80q", strings.Join(p.Images, ", "), image))
+	}
+	return errors.Join(faults...)
 }
 
 // May reports whether the principal has the scope.

@@ -52,6 +52,7 @@ type commands struct {
 	Run     runCommand     `cmd:"" help:"Run a script in a sandbox of its own."`
 	Serve   serveCommand   `cmd:"" help:"Serve the HTTP interface."`
 	Image   imageCommand   `cmd:"" help:"Build, list, show and remove images."`
+	Keys    keysCommand    `cmd:"" help:"Create, list and revoke API keys of the server."`
 	Doctor  doctorCommand  `cmd:"" help:"Show what this host can isolate, and how to mend what is missing."`
 	Bench   benchCommand   `cmd:"" help:"Measure this program on this host, beside others that do the same work."`
 	Version versionCommand `cmd:"" help:"Show the version."`

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 
+	"glovebox/internal/auth"
 	"glovebox/internal/daemon"
 	"glovebox/internal/engine"
 	"glovebox/internal/sandbox"
@@ -37,7 +38,7 @@ func (l *local) run(ctx context.Context, request engine.Request, sink engine.Sin
 }
 
 func (l *local) artifact(_ context.Context, id sandbox.ID, name string) (io.ReadCloser, error) {
-	file, _, err := l.system.Engine.OpenArtifact(id, name)
+	file, _, err := l.system.Engine.OpenArtifact(auth.DefaultTenant, id, name)
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,8 @@ type Config struct {
 	Hosts []string `yaml:"hosts"`
 	// Token replaces the token that is kept in the data folder.
 	Token Secret `yaml:"token"`
+	// Database is where keys and records are kept: postgres://..., or sqlite:PATH; empty is a file in the data folder.
+	Database Secret `yaml:"database"`
 	// Backend, Image and Policy are the defaults of a request.
 	Backend string `yaml:"backend"`
 	Image   string `yaml:"image"`

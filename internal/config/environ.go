@@ -60,6 +60,7 @@ func fields() []field {
 		{"ALLOW_REMOTE", func(c *Config, value string) (err error) { c.AllowRemote, err = strconv.ParseBool(value); return err }},
 		{"HOSTS", func(c *Config, value string) error { c.Hosts = strings.Split(value, ","); return nil }},
 		{"TOKEN", func(c *Config, value string) error { c.Token = Secret(value); return nil }},
+		{"DATABASE", func(c *Config, value string) error { c.Database = Secret(value); return nil }},
 		{"PROVE", func(c *Config, value string) (err error) { c.Prove, err = strconv.ParseBool(value); return err }},
 		{"BACKEND", text(func(c *Config) *string { return &c.Backend })},
 		{"IMAGE", text(func(c *Config) *string { return &c.Image })},

@@ -15,9 +15,11 @@ import (
 	"slices"
 	"time"
 
+	"glovebox/internal/auth"
 	"glovebox/internal/config"
 	"glovebox/internal/engine"
 	"glovebox/internal/gateway"
+	"glovebox/internal/store"
 )
 
 // The patience of the HTTP server; the gateway has its own for bodies and answers.
@@ -55,6 +57,9 @@ func Serve(ctx context.Context, c config.Config, options Options, log *slog.Logg
 	}
 	s := &server{config: c, system: system, log: log, hurry: options.Hurry}
 	defer func() { err = errors.Join(err, s.close()) }() //nolint:contextcheck // ctx has ended by then
+	if s.database, err = OpenDatabase(ctx, c); err != nil {
+		return err
+	}
 	if err := s.listen(ctx); err != nil {
 		return err
 	}
@@ -79,10 +84,12 @@ type server struct {
 	log    *slog.Logger
 	token  string
 	isNew  bool
-	tcp    net.Listener
-	unix   net.Listener
-	drain  time.Duration
-	hurry  <-chan struct{}
+	// database has the keys.
+	database *store.Store
+	tcp      net.Listener
+	unix     net.Listener
+	drain    time.Duration
+	hurry    <-chan struct{}
 }
 
 func (s *server) listen(ctx context.Context) (err error) {
@@ -114,24 +121,24 @@ func (s *server) announce(w io.Writer) error {
 }
 
 // handler makes the gateway for one listener.
-func (s *server) handler(token string) (http.Handler, error) {
+func (s *server) handler(authenticator gateway.Authenticator) (http.Handler, error) {
 	hosts := s.config.Hosts
 	if host, _, err := net.SplitHostPort(s.config.Addr); err == nil && net.ParseIP(host) != nil && !net.ParseIP(host).IsUnspecified() {
 		hosts = append(slices.Clip(hosts), host)
 	}
 	u := s.config.Uploads
 	return gateway.New(gateway.Config{
-		Engine: s.system.Engine, Token: token, Hosts: hosts, Uploads: uploads(s.config), MaxJSON: int64(u.JSON),
+		Engine: s.system.Engine, Authenticator: authenticator, Hosts: hosts, Uploads: uploads(s.config), MaxJSON: int64(u.JSON),
 		MaxFile: int64(u.File), MaxRequest: int64(u.Request), MaxPosts: s.config.MaxRunning + s.config.MaxQueued, Log: s.log,
 	})
 }
 
 func (s *server) serve(ctx context.Context) error {
-	forAll, err := s.handler(s.token)
+	forAll, err := s.handler(&auth.Authenticator{Keys: s.database, Token: s.token, Now: time.Now})
 	if err != nil {
 		return err
 	}
-	forOwner, err := s.handler("")
+	forOwner, err := s.handler(nil)
 	if err != nil {
 		return err
 	}
@@ -212,5 +219,9 @@ func (s *server) close() error {
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(engine.ErrShutdown)
-	return errors.Join(append(errs, s.system.Close(ctx))...)
+	errs = append(errs, s.system.Close(ctx))
+	if s.database != nil {
+		errs = append(errs, s.database.Close())
+	}
+	return errors.Join(errs...)
 }

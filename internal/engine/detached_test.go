@@ -23,7 +23,7 @@ func (b *bench) await(t *testing.T, start engine.Request, until func(*engine.Exe
 		t.Fatal(err)
 	}
 	for {
-		x, err := b.Get(id)
+		x, err := b.Get(mine, id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,13 +56,13 @@ func TestDeleteCancelsADetachedRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	x := b.await(t, code("spin"), func(x *engine.Execution) bool { return x.Status == engine.StatusRunning })
-	if _, _, err := b.OpenArtifact(x.ID, "x"); engine.CodeOf(err) != engine.CodeRunning {
+	if _, _, err := b.OpenArtifact(mine, x.ID, "x"); engine.CodeOf(err) != engine.CodeRunning {
 		t.Errorf("an artifact of a running execution: %v", err)
 	}
-	if err := b.Delete(t.Context(), x.ID); err != nil {
+	if err := b.Delete(t.Context(), mine, x.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Get(x.ID); engine.CodeOf(err) != engine.CodeNotFound || len(b.fake.Living()) != 0 {
+	if _, err := b.Get(mine, x.ID); engine.CodeOf(err) != engine.CodeNotFound || len(b.fake.Living()) != 0 {
 		t.Errorf("after Delete: %v, living %v", err, b.fake.Living())
 	}
 }
@@ -88,7 +88,7 @@ func TestTooManyAreRefusedAtOnce(t *testing.T) {
 		}
 	}
 	for _, x := range []*engine.Execution{first, second} {
-		if err := b.Delete(t.Context(), x.ID); err != nil && engine.CodeOf(err) != engine.CodeNotFound {
+		if err := b.Delete(t.Context(), mine, x.ID); err != nil && engine.CodeOf(err) != engine.CodeNotFound {
 			t.Error(err)
 		}
 	}
@@ -101,7 +101,7 @@ func TestCloseDrainsAndThenCancels(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("drained long enough"))
 	defer cancel()
 	b.Close(ctx)
-	ended, err := b.Get(x.ID)
+	ended, err := b.Get(mine, x.ID)
 	if err != nil || ended.Status != "canceled" || !strings.Contains(ended.Message, "shutting down") {
 		t.Errorf("got %+v, %v", ended, err)
 	}

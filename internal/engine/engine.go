@@ -226,40 +226,50 @@ func (e *Engine) unregister(id sandbox.ID, a *active) {
 	a.settle()
 }
 
-func (e *Engine) find(id sandbox.ID) *active {
+// find returns a tenant's execution that is not over, or nil.
+func (e *Engine) find(tenant string, id sandbox.ID) *active {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.active[id]
+	a := e.active[id]
+	e.mu.Unlock()
+	if a == nil || a.get().Tenant != tenant {
+		return nil
+	}
+	return a
 }
 
-// Get returns the record of an execution; one that is not over has little in it.
-func (e *Engine) Get(id sandbox.ID) (*Execution, error) {
-	if a := e.find(id); a != nil {
+// Get returns the record of a tenant's execution; one that is not over has little in it. Another tenant's is not found.
+func (e *Engine) Get(tenant string, id sandbox.ID) (*Execution, error) {
+	if a := e.find(tenant, id); a != nil {
 		x := a.get()
 		return &x, nil
 	}
-	return e.Store.load(id)
+	return e.Store.load(tenant, id)
 }
 
-// OpenArtifact opens a file that an execution left; the caller closes it.
-func (e *Engine) OpenArtifact(id sandbox.ID, name string) (*os.File, artifact.Artifact, error) {
-	if a := e.find(id); a != nil && !a.get().Status.Over() {
+// OpenArtifact opens a file that a tenant's execution left; the caller closes it.
+func (e *Engine) OpenArtifact(tenant string, id sandbox.ID, name string) (*os.File, artifact.Artifact, error) {
+	if a := e.find(tenant, id); a != nil && !a.get().Status.Over() {
 		return nil, artifact.Artifact{}, stillRunning(id)
 	}
-	return e.Store.openArtifact(id, name)
+	return e.Store.openArtifact(tenant, id, name)
 }
 
-// OpenOutput opens what was printed on stdout or stderr, or by earlier cells; the caller closes it.
-func (e *Engine) OpenOutput(id sandbox.ID, stream string) (*os.File, error) {
+// OpenOutput opens what a tenant's execution printed on stdout or stderr, or what earlier cells did; the caller closes it.
+func (e *Engine) OpenOutput(tenant string, id sandbox.ID, stream string) (*os.File, error) {
 	if stream != "stdout" && stream != "stderr" && stream != backgroundName {
 		return nil, &Problem{Code: CodeInvalid, Text: fmt.Sprintf("stream %q is not known: choose stdout, stderr or background", clip(stream, 20))}
+	}
+	if e.find(tenant, id) == nil {
+		if _, err := e.Store.load(tenant, id); err != nil {
+			return nil, err
+		}
 	}
 	return e.Store.openFile(id, stream)
 }
 
-// Delete cancels an execution that is not over, waits for its end, and removes what is kept of it.
-func (e *Engine) Delete(ctx context.Context, id sandbox.ID) error {
-	if a := e.find(id); a != nil {
+// Delete cancels a tenant's execution that is not over, waits for its end, and removes what is kept of it.
+func (e *Engine) Delete(ctx context.Context, tenant string, id sandbox.ID) error {
+	if a := e.find(tenant, id); a != nil {
 		a.cancel(ErrDeleted)
 		select {
 		case <-a.done:
@@ -267,11 +277,10 @@ func (e *Engine) Delete(ctx context.Context, id sandbox.ID) error {
 			return context.Cause(ctx)
 		}
 	}
-	file, err := e.Store.openFile(id, ".")
-	if err != nil {
+	if _, err := e.Store.load(tenant, id); err != nil {
 		return err
 	}
-	return errors.Join(file.Close(), e.Store.remove(id))
+	return e.Store.remove(id)
 }
 
 func stillRunning(id sandbox.ID) error {

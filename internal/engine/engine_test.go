@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"glovebox/internal/artifact"
+	"glovebox/internal/auth"
 	"glovebox/internal/engine"
 	"glovebox/internal/policy"
 	"glovebox/internal/sandbox"
@@ -137,14 +138,14 @@ func TestRecordCanBeFetchedLater(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	x := b.run(t, code("print hello", "write 数据.txt hi", "raise ValueError boom"), nil)
-	again, err := b.Get(x.ID)
+	again, err := b.Get(mine, x.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(x, again); diff != "" {
 		t.Error(diff)
 	}
-	file, a, err := b.OpenArtifact(x.ID, "数据.txt")
+	file, a, err := b.OpenArtifact(mine, x.ID, "数据.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,7 @@ func TestRecordCanBeFetchedLater(t *testing.T) {
 	if content, err := io.ReadAll(file); err != nil || string(content) != "hi" || a.Size != 2 {
 		t.Errorf("%q, %+v, %v", content, a, err)
 	}
-	out, err := b.OpenOutput(x.ID, "stdout")
+	out, err := b.OpenOutput(mine, x.ID, "stdout")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,14 +161,14 @@ func TestRecordCanBeFetchedLater(t *testing.T) {
 	if content, err := io.ReadAll(out); err != nil || string(content) != "hello\n" {
 		t.Errorf("%q, %v", content, err)
 	}
-	if err := b.Delete(t.Context(), x.ID); err != nil {
+	if err := b.Delete(t.Context(), mine, x.ID); err != nil {
 		t.Error(err)
 	}
 	for name, err := range map[string]error{
-		"get":      second(b.Get(x.ID)),
-		"delete":   b.Delete(t.Context(), x.ID),
-		"path":     second(b.Get("../../etc")),
-		"artifact": third(b.OpenArtifact(x.ID, "x")),
+		"get":      second(b.Get(mine, x.ID)),
+		"delete":   b.Delete(t.Context(), mine, x.ID),
+		"path":     second(b.Get(mine, "../../etc")),
+		"artifact": third(b.OpenArtifact(mine, x.ID, "x")),
 	} {
 		if engine.CodeOf(err) != engine.CodeNotFound {
 			t.Errorf("%s after delete: %v", name, err)
@@ -317,6 +318,9 @@ func TestEveryFault(t *testing.T) {
 	}
 }
 
+// mine is the tenant of the tests' requests.
+const mine = auth.DefaultTenant
+
 const short = 50 * time.Millisecond
 
 func checkFault(t *testing.T, b *bench, method sandboxtest.Method, kind sandboxtest.FaultKind, calls int) {
@@ -328,7 +332,7 @@ func checkFault(t *testing.T, b *bench, method sandboxtest.Method, kind sandboxt
 	if err != nil || !json.Valid(encoded) {
 		t.Fatalf("the record is not JSON: %v", err)
 	}
-	if again, err := b.Get(x.ID); err != nil || again.Status != x.Status {
+	if again, err := b.Get(mine, x.ID); err != nil || again.Status != x.Status {
 		t.Errorf("the record was not stored: %v", err)
 	}
 	setUp := slices.Contains([]sandboxtest.Method{"Create", "Lease", "Open", "Exec"}, method)
@@ -409,7 +413,7 @@ func TestLateOutputIsNotTheRunningCells(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	file, err := b.OpenOutput(x.ID, "background")
+	file, err := b.OpenOutput(mine, x.ID, "background")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,11 +2,14 @@
 
 package engine
 
-import "glovebox/internal/sandbox"
+import (
+	"glovebox/internal/auth"
+	"glovebox/internal/sandbox"
+)
 
 // Expire does what the timer of a held sandbox does.
 func Expire(e *Engine, id sandbox.ID) error {
-	h, err := e.lookUp(id)
+	h, err := e.lookUp(auth.DefaultTenant, id)
 	if err == nil {
 		e.expire(h)
 	}
@@ -14,4 +17,4 @@ func Expire(e *Engine, id sandbox.ID) error {
 }
 
 // Load reads a record as it is on disk.
-func (s *Store) Load(id sandbox.ID) (*Execution, error) { return s.load(id) }
+func (s *Store) Load(id sandbox.ID) (*Execution, error) { return s.load(auth.DefaultTenant, id) }

@@ -167,23 +167,23 @@ func (e *Engine) admit(h *held) error {
 	return nil
 }
 
-// lookUp finds a sandbox that is alive.
-func (e *Engine) lookUp(id sandbox.ID) (*held, error) {
+// lookUp finds a tenant's sandbox that is alive.
+func (e *Engine) lookUp(tenant string, id sandbox.ID) (*held, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	h := e.held[id]
-	if text, known := e.expired.find(id); known {
+	if text, known := e.expired.find(tenant, id); known {
 		return nil, &Problem{Code: CodeExpired, Text: fmt.Sprintf("sandbox %s is gone: %s", id, text)}
 	}
-	if h == nil || h.timer == nil {
+	if h == nil || h.timer == nil || h.request.Who.Tenant != tenant {
 		return nil, notFound(fmt.Sprintf("there is no sandbox %q: it was never made, was deleted, or its lease ended long ago", clip(string(id), sandbox.MaxID)))
 	}
 	return h, nil
 }
 
 // Held describes a sandbox.
-func (e *Engine) Held(id sandbox.ID) (Held, error) {
-	h, err := e.lookUp(id)
+func (e *Engine) Held(tenant string, id sandbox.ID) (Held, error) {
+	h, err := e.lookUp(tenant, id)
 	if err != nil {
 		return Held{}, err
 	}
@@ -191,8 +191,8 @@ func (e *Engine) Held(id sandbox.ID) (Held, error) {
 }
 
 // Release ends a sandbox and everything in it. When it returns nil nothing of it is left.
-func (e *Engine) Release(id sandbox.ID) error {
-	h, err := e.lookUp(id)
+func (e *Engine) Release(tenant string, id sandbox.ID) error {
+	h, err := e.lookUp(tenant, id)
 	if err != nil {
 		return err
 	}
@@ -205,8 +205,8 @@ func (e *Engine) Release(id sandbox.ID) error {
 
 // ForkHeld forks an idle session count times and returns the names of the siblings: sessions of the same sandbox that
 // begin with all its variables.
-func (e *Engine) ForkHeld(ctx context.Context, id sandbox.ID, name string, count int) ([]string, error) {
-	h, err := e.lookUp(id)
+func (e *Engine) ForkHeld(ctx context.Context, tenant string, id sandbox.ID, name string, count int) ([]string, error) {
+	h, err := e.lookUp(tenant, id)
 	if err != nil {
 		return nil, err
 	}
@@ -242,10 +242,10 @@ func (e *Engine) ForkHeld(ctx context.Context, id sandbox.ID, name string, count
 	return names, nil
 }
 
-// ExecuteIn runs a cell in a session of a sandbox; its state stays. The record is kept like that of any execution. The
+// ExecuteIn runs a cell in a session of a sandbox of the request's tenant; its state stays. The record is kept like that of any execution. The
 // files that the code leaves stay in the sandbox.
 func (e *Engine) ExecuteIn(ctx context.Context, id sandbox.ID, name string, request Request, sink Sink, begun func(sandbox.ID)) (*Execution, error) {
-	h, err := e.lookUp(id)
+	h, err := e.lookUp(request.who().Tenant, id)
 	if err != nil {
 		return nil, err
 	}
@@ -312,7 +312,7 @@ func (e *Engine) drop(h *held, why error) error {
 		h.timer.Stop()
 	}
 	if lease, ok := errors.AsType[*leaseError](why); ok && first {
-		e.expired.add(h.id, lease.Error())
+		e.expired.add(h.request.Who.Tenant, h.id, lease.Error())
 	}
 	e.mu.Unlock()
 	if first {

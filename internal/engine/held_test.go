@@ -40,7 +40,7 @@ func TestHeldSandbox(t *testing.T) {
 	if x := run("print on"); x.Stdout != "on\n" || x.Status != engine.Status(sandbox.EndOK) {
 		t.Errorf("after a crash: %s, %q", x.Status, x.Stdout)
 	}
-	if err := b.Release(held.ID); err != nil {
+	if err := b.Release(mine, held.ID); err != nil {
 		t.Fatal(err)
 	}
 	if living := b.fake.Living(); len(living) > 0 {
@@ -61,10 +61,10 @@ func TestHeldRefusals(t *testing.T) {
 	if _, err := b.ExecuteIn(t.Context(), held.ID, "other", engine.Request{Code: "print x"}, nil, begun); engine.CodeOf(err) != engine.CodeNotFound {
 		t.Errorf("unknown session: %v", err)
 	}
-	if _, err := b.ForkHeld(t.Context(), held.ID, "", 1); engine.CodeOf(err) != engine.CodeUnsupported {
+	if _, err := b.ForkHeld(t.Context(), mine, held.ID, "", 1); engine.CodeOf(err) != engine.CodeUnsupported {
 		t.Errorf("fork on a backend that cannot: %v", err)
 	}
-	if _, err := b.Held("nosuch"); engine.CodeOf(err) != engine.CodeNotFound {
+	if _, err := b.Held(mine, "nosuch"); engine.CodeOf(err) != engine.CodeNotFound {
 		t.Errorf("unknown sandbox: %v", err)
 	}
 	if _, err := b.Hold(t.Context(), engine.Request{Image: "missing"}); engine.CodeOf(err) != engine.CodeImage {
@@ -92,7 +92,7 @@ func TestHeldAtTheLimit(t *testing.T) {
 	if living := len(b.fake.Living()); living != engine.MaxHeld {
 		t.Errorf("%d alive", living)
 	}
-	if err := b.Release(last); err != nil {
+	if err := b.Release(mine, last); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.Hold(t.Context(), engine.Request{}); err != nil {

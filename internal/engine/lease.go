@@ -24,23 +24,29 @@ const MaxExpired = 1024
 
 // expired remembers sandboxes whose lease ended, the last MaxExpired.
 type expired struct {
-	order []sandbox.ID
-	why   map[sandbox.ID]string
+	order []owned
+	why   map[owned]string
 }
 
-func (e *expired) add(id sandbox.ID, why string) {
+// owned is an id as its tenant knows it.
+type owned struct {
+	tenant string
+	id     sandbox.ID
+}
+
+func (e *expired) add(tenant string, id sandbox.ID, why string) {
 	if e.why == nil {
-		e.why = make(map[sandbox.ID]string)
+		e.why = make(map[owned]string)
 	}
 	if len(e.order) >= MaxExpired {
 		delete(e.why, e.order[0])
 		e.order = e.order[1:]
 	}
-	e.order = append(e.order, id)
-	e.why[id] = why
+	e.order = append(e.order, owned{tenant, id})
+	e.why[owned{tenant, id}] = why
 }
 
-func (e *expired) find(id sandbox.ID) (why string, known bool) {
-	why, known = e.why[id]
+func (e *expired) find(tenant string, id sandbox.ID) (why string, known bool) {
+	why, known = e.why[owned{tenant, id}]
 	return why, known
 }

@@ -106,11 +106,11 @@ func TestEndOfTheLeaseIsNamed(t *testing.T) {
 	if x.Status != "expired" || !strings.Contains(x.Message, when) || !strings.Contains(x.Message, "1h0m0s at most") {
 		t.Errorf("the cell ended with %s, %q", x.Status, x.Message)
 	}
-	_, err = b.Held(held.ID)
+	_, err = b.Held(mine, held.ID)
 	if engine.CodeOf(err) != engine.CodeExpired || !strings.Contains(err.Error(), when) {
 		t.Errorf("afterwards: %v", err)
 	}
-	if err := b.Release(held.ID); engine.CodeOf(err) != engine.CodeExpired {
+	if err := b.Release(mine, held.ID); engine.CodeOf(err) != engine.CodeExpired {
 		t.Errorf("releasing it afterwards: %v", err)
 	}
 	if living := b.fake.Living(); len(living) > 0 {
@@ -136,7 +136,7 @@ func TestIdleLeaseIsNamed(t *testing.T) {
 	if err := engine.Expire(b.Engine, held.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Held(held.ID); engine.CodeOf(err) != engine.CodeExpired || !strings.Contains(err.Error(), "not used for 5m0s") {
+	if _, err := b.Held(mine, held.ID); engine.CodeOf(err) != engine.CodeExpired || !strings.Contains(err.Error(), "not used for 5m0s") {
 		t.Errorf("afterwards: %v", err)
 	}
 }
@@ -150,7 +150,7 @@ func TestReleaseEndsARunningCell(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended := b.spinning(t, held.ID)
-	if err := b.Release(held.ID); err != nil {
+	if err := b.Release(mine, held.ID); err != nil {
 		t.Fatal(err)
 	}
 	if x := <-ended; x.Status != "canceled" || !strings.Contains(x.Message, "the sandbox was deleted") {
@@ -170,7 +170,7 @@ func TestReleaseSaysWhatIsLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Release(held.ID); engine.CodeOf(err) != engine.CodeInternal || !strings.Contains(err.Error(), "could not be ended") {
+	if err := b.Release(mine, held.ID); engine.CodeOf(err) != engine.CodeInternal || !strings.Contains(err.Error(), "could not be ended") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -262,7 +262,7 @@ func TestCloseDoesNotWaitForReaders(t *testing.T) {
 	}()
 	<-reading
 	b.Close(t.Context())
-	x, err := b.Get(id)
+	x, err := b.Get(mine, id)
 	if _, loadErr := b.store.Load(id); err != nil || loadErr != nil || x.Status != "ok" || len(b.fake.Living()) > 0 {
 		t.Errorf("after Close: %+v, %v, %v, alive: %v", x, err, loadErr, b.fake.Living())
 	}

@@ -41,7 +41,7 @@ func TestFloodKeepsBothEndsAndTheFile(t *testing.T) {
 	if x.Error == nil || x.Error.Value != "keep me" || x.Limits["output"].Hit {
 		t.Errorf("error %+v, limit %+v", x.Error, x.Limits["output"])
 	}
-	file, err := b.OpenOutput(x.ID, "stdout")
+	file, err := b.OpenOutput(mine, x.ID, "stdout")
 	if err != nil {
 		t.Fatal(err)
 	}

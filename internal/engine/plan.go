@@ -29,6 +29,7 @@ type plan struct {
 
 // plan judges a request: every fault at once.
 func (e *Engine) plan(request *Request) (*plan, error) {
+	request.Who = request.who()
 	if request.Policy == "" {
 		request.Policy = e.Policy
 	}
@@ -40,7 +41,7 @@ func (e *Engine) plan(request *Request) (*plan, error) {
 	}
 	decision, policyErr := policy.Decide(request.Policy, request.Limits, e.Maxima)
 	backend, backendErr := e.backend(request.Backend)
-	if err := errors.Join(request.validate(), policyErr, backendErr); err != nil {
+	if err := errors.Join(request.validate(), policyErr, backendErr, request.Who.Allows(decision.Policy, request.Image)); err != nil {
 		return nil, problemOf(err)
 	}
 	ref, release, err := e.Images.Use(request.Image)
@@ -87,6 +88,6 @@ func (p *plan) blank(status Status) *Execution {
 	return &Execution{
 		ID: p.id, Status: status, Results: []Data{}, Artifacts: []artifact.Artifact{}, Warnings: []sandbox.Notice{},
 		Limits: limitsOf(p.decision.Limits, nil), Policy: p.decision.Policy, Image: p.image, Backend: p.backend.Name(),
-		Created: p.created,
+		Created: p.created, Tenant: p.request.Who.Tenant, Key: p.request.Who.Key,
 	}
 }

@@ -61,6 +61,9 @@ type Execution struct {
 	Backend  string           `json:"backend"`
 	Warnings []sandbox.Notice `json:"warnings"`
 	Created  time.Time        `json:"created"`
+	// Tenant owns the execution; Key names the API key it was asked for with, if it was one.
+	Tenant string `json:"tenant"`
+	Key    string `json:"key,omitempty"`
 }
 
 // Data is one value in several forms by MIME type: text as a JSON string, binary types as base64, JSON types as JSON.

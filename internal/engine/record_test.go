@@ -45,7 +45,7 @@ func TestRecordFormat(t *testing.T) {
 			"wall": {Value: 2, Hit: true, Measured: &measured}, "memory": {Value: 512 << 20},
 		},
 		Policy: "standard", Image: "python", Backend: "native", Warnings: []sandbox.Notice{{Code: "file_skipped", Text: "links are not followed"}},
-		Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Tenant: "acme", Key: "k1",
 	}
 	got, err := json.MarshalIndent(x, "", "  ")
 	if err != nil {

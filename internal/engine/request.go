@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"glovebox/internal/auth"
 	"glovebox/internal/policy"
 	"glovebox/internal/sandbox"
 )
@@ -33,6 +34,8 @@ const DefaultLanguage = "python"
 
 // Request asks for one execution. The zero value of every field but Code means the default.
 type Request struct {
+	// Who asks, and owns what comes of it; nil is the operator.
+	Who *auth.Principal
 	// Code is the source text.
 	Code string
 	// Name stands for the file in tracebacks.
@@ -55,6 +58,13 @@ type Request struct {
 	Fresh bool
 	// Release is called once when the execution no longer needs Files, also when the request is refused.
 	Release func()
+}
+
+func (r *Request) who() *auth.Principal {
+	if r.Who == nil {
+		return auth.Operator()
+	}
+	return r.Who
 }
 
 func (r *Request) release() {

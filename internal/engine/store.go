@@ -222,19 +222,23 @@ func (s *Store) remove(id sandbox.ID) error { return s.root.RemoveAll(string(id)
 
 // openFile opens a file of an execution; the caller closes it.
 func (s *Store) openFile(id sandbox.ID, name string) (*os.File, error) {
-	gone := notFound(fmt.Sprintf("there is no execution %q: it never was, it was deleted, or its time is over", clip(string(id), sandbox.MaxID)))
 	if !id.Valid() {
-		return nil, gone
+		return nil, noExecution(id)
 	}
 	file, err := s.root.Open(string(id) + "/" + name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, gone
+		return nil, noExecution(id)
 	}
 	return file, err
 }
 
-// load reads a record.
-func (s *Store) load(id sandbox.ID) (*Execution, error) {
+// noExecution is said of what never was and of what is another tenant's.
+func noExecution(id sandbox.ID) error {
+	return notFound(fmt.Sprintf("there is no execution %q: it never was, it was deleted, or its time is over", clip(string(id), sandbox.MaxID)))
+}
+
+// load reads the record of a tenant's execution.
+func (s *Store) load(tenant string, id sandbox.ID) (*Execution, error) {
 	file, err := s.openFile(id, recordName)
 	if err != nil {
 		return nil, err
@@ -244,12 +248,15 @@ func (s *Store) load(id sandbox.ID) (*Execution, error) {
 	if err := json.NewDecoder(file).Decode(x); err != nil {
 		return nil, fmt.Errorf("read the record of %s: %w", id, err)
 	}
+	if x.Tenant != tenant {
+		return nil, noExecution(id)
+	}
 	return x, nil
 }
 
 // openArtifact opens the artifact of that name.
-func (s *Store) openArtifact(id sandbox.ID, name string) (*os.File, artifact.Artifact, error) {
-	x, err := s.load(id)
+func (s *Store) openArtifact(tenant string, id sandbox.ID, name string) (*os.File, artifact.Artifact, error) {
+	x, err := s.load(tenant, id)
 	if err != nil {
 		return nil, artifact.Artifact{}, err
 	}

@@ -27,6 +27,7 @@ func (g *Gateway) postExecution(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	asked.MustHaveCode = true
+	asked.owned(r)
 	if asked.detach {
 		g.detach(w, r, asked.Request)
 		return
@@ -67,7 +68,7 @@ func (g *Gateway) detach(w http.ResponseWriter, r *http.Request, request engine.
 		g.fail(w, r, err)
 		return
 	}
-	x, err := g.Engine.Get(id)
+	x, err := g.Engine.Get(request.Who.Tenant, id)
 	if err != nil {
 		g.fail(w, r, err)
 		return
@@ -104,7 +105,7 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, stay bool, run 
 }
 
 func (g *Gateway) getExecution(w http.ResponseWriter, r *http.Request) {
-	x, err := g.Engine.Get(sandbox.ID(r.PathValue("id")))
+	x, err := g.Engine.Get(caller(r).Tenant, sandbox.ID(r.PathValue("id")))
 	if err != nil {
 		g.fail(w, r, err)
 		return
@@ -113,7 +114,7 @@ func (g *Gateway) getExecution(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *Gateway) deleteExecution(w http.ResponseWriter, r *http.Request) {
-	if err := g.Engine.Delete(r.Context(), sandbox.ID(r.PathValue("id"))); err != nil {
+	if err := g.Engine.Delete(r.Context(), caller(r).Tenant, sandbox.ID(r.PathValue("id"))); err != nil {
 		g.fail(w, r, err)
 		return
 	}
@@ -125,7 +126,7 @@ func (g *Gateway) getOutput(w http.ResponseWriter, r *http.Request) {
 	if stream == "" {
 		stream = "stdout"
 	}
-	file, err := g.Engine.OpenOutput(sandbox.ID(r.PathValue("id")), stream)
+	file, err := g.Engine.OpenOutput(caller(r).Tenant, sandbox.ID(r.PathValue("id")), stream)
 	if err != nil {
 		g.fail(w, r, err)
 		return
@@ -134,7 +135,7 @@ func (g *Gateway) getOutput(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *Gateway) getArtifact(w http.ResponseWriter, r *http.Request) {
-	file, a, err := g.Engine.OpenArtifact(sandbox.ID(r.PathValue("id")), r.PathValue("name"))
+	file, a, err := g.Engine.OpenArtifact(caller(r).Tenant, sandbox.ID(r.PathValue("id")), r.PathValue("name"))
 	if err != nil {
 		g.fail(w, r, err)
 		return

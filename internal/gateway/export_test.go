@@ -26,3 +26,12 @@ func EncodeForTest(pieces ...[]byte) []byte {
 	}
 	return recorder.Body.Bytes()
 }
+
+// Routes lists the table of routes, as METHOD PATH.
+func Routes() []string {
+	var routes []string
+	for _, route := range (&Gateway{}).table() {
+		routes = append(routes, route.method+" "+route.path)
+	}
+	return routes
+}

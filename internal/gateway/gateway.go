@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"glovebox/internal/artifact"
+	"glovebox/internal/auth"
 	"glovebox/internal/engine"
 	"glovebox/internal/sandbox"
 )
@@ -22,23 +23,29 @@ import (
 type Engine interface {
 	Follow(ctx context.Context, request engine.Request, sink engine.Sink, begun func(sandbox.ID)) (*engine.Execution, error)
 	Start(request engine.Request) (sandbox.ID, error)
-	Get(id sandbox.ID) (*engine.Execution, error)
-	Delete(ctx context.Context, id sandbox.ID) error
-	OpenArtifact(id sandbox.ID, name string) (*os.File, artifact.Artifact, error)
-	OpenOutput(id sandbox.ID, stream string) (*os.File, error)
+	Get(tenant string, id sandbox.ID) (*engine.Execution, error)
+	Delete(ctx context.Context, tenant string, id sandbox.ID) error
+	OpenArtifact(tenant string, id sandbox.ID, name string) (*os.File, artifact.Artifact, error)
+	OpenOutput(tenant string, id sandbox.ID, stream string) (*os.File, error)
 
 	Hold(ctx context.Context, request engine.Request) (engine.Held, error)
-	Held(id sandbox.ID) (engine.Held, error)
-	Release(id sandbox.ID) error
-	ForkHeld(ctx context.Context, id sandbox.ID, session string, count int) ([]string, error)
+	Held(tenant string, id sandbox.ID) (engine.Held, error)
+	Release(tenant string, id sandbox.ID) error
+	ForkHeld(ctx context.Context, tenant string, id sandbox.ID, session string, count int) ([]string, error)
 	ExecuteIn(ctx context.Context, id sandbox.ID, session string, request engine.Request, sink engine.Sink, begun func(sandbox.ID)) (*engine.Execution, error)
+}
+
+// Authenticator finds the principal of a token, or says why there is none.
+type Authenticator interface {
+	Authenticate(ctx context.Context, token string) (*auth.Principal, error)
 }
 
 // Config is what a Gateway needs.
 type Config struct {
 	Engine Engine
-	// Token is asked of every caller but /healthz; it is empty only where the listener knows its callers.
-	Token string
+	// Authenticator finds who a token stands for; it is nil only where the listener knows its callers: they are the
+	// operator.
+	Authenticator Authenticator
 	// Hosts are the names under which the server may be reached, besides those of loopback.
 	Hosts []string
 	// Uploads is the folder for uploaded files while they are needed.
@@ -83,28 +90,15 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.handler.
 
 func (g *Gateway) routes() http.Handler {
 	mux := http.NewServeMux()
-	for _, route := range []struct {
-		path    string
-		methods map[string]http.HandlerFunc
-	}{
-		{"/healthz", map[string]http.HandlerFunc{"GET": g.health}},
-		{"/v1/executions", map[string]http.HandlerFunc{"POST": g.postExecution}},
-		{"/v1/executions/{id}", map[string]http.HandlerFunc{"GET": g.getExecution, "DELETE": g.deleteExecution}},
-		{"/v1/sandboxes", map[string]http.HandlerFunc{"POST": g.postSandbox}},
-		{"/v1/sandboxes/{id}", map[string]http.HandlerFunc{"GET": g.getSandbox, "DELETE": g.deleteSandbox}},
-		{"/v1/sandboxes/{id}/execute", map[string]http.HandlerFunc{"POST": g.postCell}},
-		{"/v1/sandboxes/{id}/fork", map[string]http.HandlerFunc{"POST": g.postFork}},
-		{"/v1/executions/{id}/output", map[string]http.HandlerFunc{"GET": g.getOutput}},
-		{"/v1/executions/{id}/artifacts/{name...}", map[string]http.HandlerFunc{"GET": g.getArtifact}},
-	} {
-		var allowed []string
-		for method, handler := range route.methods {
-			mux.HandleFunc(method+" "+route.path, handler)
-			allowed = append(allowed, method)
-		}
-		mux.HandleFunc(route.path, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			g.problem(w, problem{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Detail: "use " + strings.Join(allowed, " or ")})
+	allowed := make(map[string][]string)
+	for _, route := range g.table() {
+		mux.Handle(route.method+" "+route.path, g.admitted(route))
+		allowed[route.path] = append(allowed[route.path], route.method)
+	}
+	for path, methods := range allowed {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Allow", strings.Join(methods, ", "))
+			g.problem(w, problem{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Detail: "use " + strings.Join(methods, " or ")})
 		})
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {

@@ -24,6 +24,7 @@ import (
 	"go.uber.org/goleak"
 
 	"glovebox/internal/artifact"
+	"glovebox/internal/auth"
 	"glovebox/internal/engine"
 	"glovebox/internal/gateway"
 	"glovebox/internal/policy"
@@ -78,7 +79,7 @@ func newBench(t *testing.T, c change) *bench {
 	}
 	b := &bench{fake: fake, engine: e, uploads: filepath.Join(t.TempDir(), "uploads")}
 	face := gateway.Config{
-		Engine: e, Token: token, Hosts: []string{"box.example"}, Uploads: b.uploads, MaxJSON: 1 << 20, MaxFile: 1 << 20,
+		Engine: e, Authenticator: keyring{token: auth.Operator()}, Hosts: []string{"box.example"}, Uploads: b.uploads, MaxJSON: 1 << 20, MaxFile: 1 << 20,
 		MaxRequest: 4 << 20, MaxPosts: 100, Log: slog.New(slog.DiscardHandler),
 	}
 	if c.gateway != nil {

@@ -3,8 +3,7 @@
 package gateway
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
+	"errors"
 	"net"
 	"net/http"
 	"net/url"
@@ -12,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"glovebox/internal/auth"
 	"glovebox/internal/engine"
 )
 
@@ -50,11 +50,12 @@ func (g *Gateway) guarded(next http.Handler) http.Handler {
 			g.problem(w, problem{Status: http.StatusForbidden, Code: "unknown_host", Detail: "this server is not reached under that name: use a loopback name, or add the name to hosts in the configuration"})
 		case !g.knownOrigin(r):
 			g.problem(w, problem{Status: http.StatusForbidden, Code: "unknown_origin", Detail: "pages of other origins may not use this server"})
-		case r.URL.Path != "/healthz" && !g.authorized(r):
-			header.Set("WWW-Authenticate", `Bearer realm="glovebox"`)
-			g.problem(w, problem{Status: http.StatusUnauthorized, Code: "unauthorized", Detail: "send the server's token as Authorization: Bearer TOKEN; it is kept in the server's data folder, in the file token"})
-		default:
+		case r.URL.Path == "/healthz":
 			next.ServeHTTP(w, r)
+		default:
+			if who := g.authenticate(w, r); who != nil {
+				next.ServeHTTP(w, withCaller(r, who))
+			}
 		}
 	})
 }
@@ -92,11 +93,31 @@ func (g *Gateway) knownOrigin(r *http.Request) bool {
 	return slices.ContainsFunc(g.Hosts, func(host string) bool { return strings.EqualFold(host, origin.Hostname()) })
 }
 
-func (g *Gateway) authorized(r *http.Request) bool {
-	if g.Token == "" {
-		return true
+// authenticate returns who the caller is, or answers that nobody is let in.
+func (g *Gateway) authenticate(w http.ResponseWriter, r *http.Request) *auth.Principal {
+	if g.Authenticator == nil {
+		return auth.Operator()
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	given, want := sha256.Sum256([]byte(strings.TrimSpace(token))), sha256.Sum256([]byte(g.Token))
-	return subtle.ConstantTimeCompare(given[:], want[:]) == 1 && strings.EqualFold(scheme, "Bearer")
+	if !strings.EqualFold(scheme, "Bearer") {
+		token = ""
+	}
+	who, err := g.Authenticator.Authenticate(r.Context(), strings.TrimSpace(token))
+	if err == nil {
+		return who
+	}
+	for _, known := range []error{auth.ErrMissing, auth.ErrMalformed, auth.ErrUnknown, auth.ErrRevoked, auth.ErrExpired} {
+		if errors.Is(err, known) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="glovebox"`)
+			g.problem(w, problem{
+				Status: http.StatusUnauthorized, Code: "unauthorized",
+				Detail: known.Error() + ": send a key as Authorization: Bearer KEY; `glovebox keys create` makes one, and the operator's own is " +
+					"in the server's data folder, in the file token",
+			})
+			return nil
+		}
+	}
+	g.Log.ErrorContext(r.Context(), "looking a key up failed", "error", err)
+	g.problem(w, problem{Status: http.StatusServiceUnavailable, Code: engine.CodeStorage, Detail: "keys cannot be looked up now: try again later"})
+	return nil
 }

@@ -119,6 +119,12 @@ type asked struct {
 	stay bool
 }
 
+// owned says whose request it is.
+func (a *asked) owned(r *http.Request) *asked {
+	a.Who = caller(r)
+	return a
+}
+
 func (q *executionRequest) asked() (*asked, error) {
 	overrides, err := q.Limits.overrides()
 	if err != nil {

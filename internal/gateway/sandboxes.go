@@ -35,7 +35,7 @@ func (g *Gateway) postSandbox(w http.ResponseWriter, r *http.Request) {
 		g.fail(w, r, err)
 		return
 	}
-	held, err := g.Engine.Hold(r.Context(), asked.Request)
+	held, err := g.Engine.Hold(r.Context(), asked.owned(r).Request)
 	if err != nil {
 		g.fail(w, r, err)
 		return
@@ -45,7 +45,7 @@ func (g *Gateway) postSandbox(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *Gateway) getSandbox(w http.ResponseWriter, r *http.Request) {
-	held, err := g.Engine.Held(sandbox.ID(r.PathValue("id")))
+	held, err := g.Engine.Held(caller(r).Tenant, sandbox.ID(r.PathValue("id")))
 	if err != nil {
 		g.fail(w, r, err)
 		return
@@ -54,7 +54,7 @@ func (g *Gateway) getSandbox(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *Gateway) deleteSandbox(w http.ResponseWriter, r *http.Request) {
-	if err := g.Engine.Release(sandbox.ID(r.PathValue("id"))); err != nil {
+	if err := g.Engine.Release(caller(r).Tenant, sandbox.ID(r.PathValue("id"))); err != nil {
 		g.fail(w, r, err)
 		return
 	}
@@ -73,7 +73,7 @@ func (g *Gateway) postFork(w http.ResponseWriter, r *http.Request) {
 		g.fail(w, r, err)
 		return
 	}
-	names, err := g.Engine.ForkHeld(r.Context(), sandbox.ID(r.PathValue("id")), request.Session, request.Count)
+	names, err := g.Engine.ForkHeld(r.Context(), caller(r).Tenant, sandbox.ID(r.PathValue("id")), request.Session, request.Count)
 	if err != nil {
 		g.fail(w, r, err)
 		return
@@ -104,7 +104,7 @@ func (g *Gateway) postCell(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	run := func(ctx context.Context, sink engine.Sink, begun func(sandbox.ID)) (*engine.Execution, error) {
-		return g.Engine.ExecuteIn(ctx, id, request.Session, asked.Request, sink, begun)
+		return g.Engine.ExecuteIn(ctx, id, request.Session, asked.owned(r).Request, sink, begun)
 	}
 	g.follow(w, r, asked.stay, run) //nolint:contextcheck // the run may outlive the request
 }
