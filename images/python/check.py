@@ -12,7 +12,7 @@ MODULES = """
     numpy pandas matplotlib.pyplot seaborn scipy.stats sklearn.linear_model statsmodels.api
     openpyxl xlsxwriter python_calamine xlrd pyxlsb odf.opendocument pyarrow.parquet polars duckdb
     plotly.express altair bokeh.plotting sympy PIL.Image requests IPython tabulate lxml.etree bs4
-    joblib jinja2 networkx yaml pip sqlite3 ssl lzma bz2 ctypes zoneinfo
+    joblib jinja2 networkx tqdm.auto yaml pip sqlite3 ssl lzma bz2 ctypes zoneinfo
 """
 TITLE = "销售额 売上 매출 مبيعات हिन्दी 😀 −5"
 LABEL = "ไทย தமிழ் বাংলা עברית ελ ру ₹ € 👍 🚀 ✅ ❤"

@@ -31,7 +31,7 @@ type runCommand struct {
 	Disk      *sizeFlag     `help:"Limit of the working folder, as 256MiB." placeholder:"B"`
 	Output    *sizeFlag     `help:"How much of each stream is kept, as 64MiB." placeholder:"B"`
 	Backend   string        `help:"Backend (default: auto, the strongest of this host)." placeholder:"B"`
-	Policy    string        `help:"Set of limits: standard or tight." placeholder:"P"`
+	Policy    string        `help:"Policy: standard, tight or strict." placeholder:"P"`
 	Image     string        `help:"Image (default: python)." placeholder:"I"`
 	Out       string        `help:"Save charts and the files that the script left in this folder." short:"o" placeholder:"DIR" type:"path"`
 	Overwrite bool          `help:"Replace files that are in the folder of --out already."`

@@ -120,8 +120,8 @@ func TestKeysBind(t *testing.T) {
 	b := newBench(t, withKeys(keyring{"bound": bound}))
 	for body, want := range map[string]int{
 		`{"code": "print(1)", "policy": "tight"}`:                                       http.StatusOK,
-		`{"code": "print(1)"}`:                                                           http.StatusBadRequest,
-		`{"code": "print(1)", "policy": "standard"}`:                                     http.StatusBadRequest,
+		`{"code": "print(1)"}`:                                                          http.StatusBadRequest,
+		`{"code": "print(1)", "policy": "standard"}`:                                    http.StatusBadRequest,
 		`{"code": "print(1)", "policy": "tight", "image": "other"}`:                     http.StatusBadRequest,
 		`{"code": "print(1)", "policy": "tight", "image": "python", "backend": "fake"}`: http.StatusOK,
 	} {

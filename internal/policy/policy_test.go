@@ -63,7 +63,7 @@ func TestDecideNamesTheMaximum(t *testing.T) {
 func TestDecideUnknownPolicy(t *testing.T) {
 	t.Parallel()
 	_, err := policy.Decide("lax", policy.Overrides{}, policy.DefaultMaxima())
-	if err == nil || !strings.Contains(err.Error(), "standard, tight") {
+	if err == nil || !strings.Contains(err.Error(), "standard, tight, strict") {
 		t.Errorf("got %v", err)
 	}
 }

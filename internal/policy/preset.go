@@ -21,6 +21,7 @@ const (
 const (
 	Standard = "standard"
 	Tight    = "tight"
+	Strict   = "strict"
 )
 
 // DefaultOutput is how much of each stream is kept for download unless a preset or a caller says otherwise.
@@ -38,6 +39,16 @@ type Preset struct {
 //
 // To add a preset: a row here, and a line in the user guide.
 func Presets() []Preset {
+	tight := Preset{
+		Name: Tight, Profile: sandbox.ProfileTight, Network: sandbox.NetworkNone,
+		Limits: sandbox.Limits{
+			Wall: 10 * time.Second, Memory: 256 * MiB, MilliCPU: 500, Processes: 50, OpenFiles: 100,
+			Disk: 64 * MiB, Inodes: 1 << 14, Tmp: 64 * MiB, Output: 16 * MiB,
+		},
+	}
+	// Nothing looser than tight: what it refuses beyond that is in its profile.
+	strict := tight
+	strict.Name, strict.Profile = Strict, sandbox.ProfileStrict
 	return []Preset{
 		{
 			Name: Standard, Profile: sandbox.ProfileStandard, Network: sandbox.NetworkNone,
@@ -46,13 +57,8 @@ func Presets() []Preset {
 				Disk: 256 * MiB, Inodes: 1 << 17, Tmp: 128 * MiB, Output: DefaultOutput,
 			},
 		},
-		{
-			Name: Tight, Profile: sandbox.ProfileTight, Network: sandbox.NetworkNone,
-			Limits: sandbox.Limits{
-				Wall: 10 * time.Second, Memory: 256 * MiB, MilliCPU: 500, Processes: 50, OpenFiles: 100,
-				Disk: 64 * MiB, Inodes: 1 << 14, Tmp: 64 * MiB, Output: 16 * MiB,
-			},
-		},
+		tight,
+		strict,
 	}
 }
 

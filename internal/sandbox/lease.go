@@ -40,11 +40,16 @@ type Handle struct {
 // Profile is the set of mounts and hard limits a sandbox is built with.
 type Profile string
 
-// The profiles. ProfileTight differs by a /tmp on which nothing can be executed.
+// The profiles. ProfileTight differs from the first by a /tmp on which nothing can be executed, ProfileStrict from that by
+// accounts that nobody can read: /etc/passwd and /etc/group.
 const (
 	ProfileStandard Profile = "standard"
 	ProfileTight    Profile = "tight"
+	ProfileStrict   Profile = "strict"
 )
+
+// Profiles returns all profiles, from the loosest to the tightest.
+func Profiles() []Profile { return []Profile{ProfileStandard, ProfileTight, ProfileStrict} }
 
 // Network says what a sandbox can reach.
 type Network string

@@ -74,7 +74,7 @@ func run(ctx context.Context, b sandbox.Backend, id sandbox.ID, warm sandbox.War
 		wall = 3 * time.Second
 	}
 	box, err := b.Create(ctx, id, sandbox.Class{
-		Image: "python", Profile: sandbox.ProfileStandard, Network: sandbox.NetworkNone, Warm: warm,
+		Image: "python", Profile: p.Profile, Network: sandbox.NetworkNone, Warm: warm,
 	})
 	if err != nil {
 		return v, err

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"glovebox/internal/sandbox"
 )
 
 // Probe is one hostile program with what must become of it.
@@ -20,10 +22,12 @@ type Probe struct {
 	Expect string
 	// Kind groups probes in the table: boundary, surface, leak ...
 	Kind string
+	// Profile is the mount profile of its sandbox, by itself the standard one.
+	Profile sandbox.Profile
 }
 
 // Load reads the probes of a folder. Their first two lines are comments: "expect:" and "kind:", fields parted by
-// semicolons.
+// semicolons, of which "profile" is the third that counts.
 func Load(dir string) ([]Probe, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.py"))
 	if err != nil {
@@ -36,7 +40,7 @@ func Load(dir string) ([]Probe, error) {
 		if err != nil {
 			return nil, err
 		}
-		probe := Probe{Name: strings.TrimSuffix(filepath.Base(file), ".py"), Source: string(content)}
+		probe := Probe{Name: strings.TrimSuffix(filepath.Base(file), ".py"), Source: string(content), Profile: sandbox.ProfileStandard}
 		lines := bufio.NewScanner(bytes.NewReader(content))
 		for n := 0; n < 2 && lines.Scan(); n++ {
 			for field := range strings.SplitSeq(strings.TrimPrefix(lines.Text(), "#"), ";") {
@@ -44,6 +48,8 @@ func Load(dir string) ([]Probe, error) {
 				switch strings.TrimSpace(key) {
 				case "expect":
 					probe.Expect = strings.TrimSpace(value)
+				case "profile":
+					probe.Profile = sandbox.Profile(strings.TrimSpace(value))
 				case "kind":
 					probe.Kind = strings.TrimSpace(value)
 				}

@@ -178,7 +178,8 @@ func (x *Box) start(ctx context.Context, kept *keeperProcess, rootfs string, cla
 	s.closeGuestSide()
 	spec := box.Spec{
 		Hostname: "sandbox", Disk: firstSize, Inodes: firstInodes, Tmp: firstSize,
-		TmpNoExec:    class.Profile == sandbox.ProfileTight,
+		TmpNoExec:    class.Profile != sandbox.ProfileStandard,
+		HideAccounts: class.Profile == sandbox.ProfileStrict,
 		GuestCgroups: len(s.guestProcs), UserCgroups: len(s.userProcs),
 	}
 	handles, err := setUp(s.lane, spec)

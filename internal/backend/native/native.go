@@ -105,7 +105,7 @@ func (b *Backend) Create(ctx context.Context, id sandbox.ID, class sandbox.Class
 	if class.Network != sandbox.NetworkNone {
 		return nil, &sandbox.UnsupportedError{Backend: Name, Feature: fmt.Sprintf("network %q", class.Network)}
 	}
-	if class.Profile != sandbox.ProfileStandard && class.Profile != sandbox.ProfileTight {
+	if !slices.Contains(sandbox.Profiles(), class.Profile) {
 		return nil, &sandbox.UnsupportedError{Backend: Name, Feature: fmt.Sprintf("profile %q", class.Profile)}
 	}
 	if class.Warm != sandbox.WarmNone && class.Warm != sandbox.WarmPlain && class.Warm != sandbox.WarmChart {

@@ -40,6 +40,7 @@ func Build(spec Spec) (Handles, error) {
 		{"make mounts private", func(Spec) error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }},
 		{"attach the image", attachRoot},
 		{"mount the folders", mountFolders},
+		{"hide the accounts", hideAccounts},
 		{"mount /dev", mountDev},
 		{"mount /proc", mountProc},
 		{"enter the root", enterRoot},
@@ -138,6 +139,32 @@ func mountFolders(spec Spec) error {
 		}
 	}
 	return moveMount(DataFD, "."+layout.Data)
+}
+
+// hideAccounts mounts a file that nobody may open over those with the accounts. It is on the tmpfs of the stage, which
+// stays with these mounts and is out of reach. What does not exist in the image needs no cover.
+func hideAccounts(spec Spec) error {
+	if !spec.HideAccounts {
+		return nil
+	}
+	cover := filepath.Join(stage, "cover")
+	if err := os.WriteFile(cover, nil, 0); err != nil {
+		return err
+	}
+	const flags = unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	for _, path := range []string{"./etc/passwd", "./etc/group"} {
+		err := unix.Mount(cover, path, "", unix.MS_BIND, "")
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if err == nil {
+			err = unix.Mount("", path, "", flags, "")
+		}
+		if err != nil {
+			return &os.PathError{Op: "cover", Path: path, Err: err}
+		}
+	}
+	return nil
 }
 
 func mountDev(spec Spec) error {

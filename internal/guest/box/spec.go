@@ -12,6 +12,8 @@ type Spec struct {
 	Tmp    int64 `json:"tmp"`
 	// TmpNoExec mounts /tmp and /dev/shm so that nothing on them can be executed.
 	TmpNoExec bool `json:"tmp_noexec"`
+	// HideAccounts makes the lists of users and groups unreadable for everybody.
+	HideAccounts bool `json:"hide_accounts"`
 	// GuestCgroups and UserCgroups count the cgroup.procs descriptors that follow FirstCgroupFD: first those that the
 	// guest joins itself, then those that it hands to everything it starts.
 	GuestCgroups int `json:"guest_cgroups"`

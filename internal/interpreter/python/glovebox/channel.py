@@ -11,8 +11,10 @@ import json
 import os
 import sys
 from contextvars import ContextVar
+from os import _exit, read, write, writev  # user code may break os
 from time import monotonic
 
+from glovebox import OWN as __builtins__
 from glovebox import limits
 
 CELL = 0x01
@@ -126,7 +128,7 @@ class Channel:
         parts = []
         while size:
             try:
-                part = os.read(self.descriptor, size)
+                part = read(self.descriptor, size)
             except OSError:
                 return None
             if not part:
@@ -255,14 +257,14 @@ class Channel:
         if self._muted:
             return
         try:
-            sent = os.writev(self.descriptor, (head, part))
+            sent = writev(self.descriptor, (head, part))
             if sent < len(head):
                 _write_all(self.descriptor, head[sent:])
                 sent = len(head)
             if sent < len(head) + len(part):
                 _write_all(self.descriptor, part[sent - len(head) :])
         except OSError:
-            os._exit(1)  # the guest is gone, and so is every reason to run
+            _exit(1)  # the guest is gone, and so is every reason to run
 
     def _start_flusher(self):
         try:
@@ -324,7 +326,7 @@ class Channel:
 def _write_all(descriptor, data):
     view = memoryview(data)
     while view:
-        view = view[os.write(descriptor, view) :]
+        view = view[write(descriptor, view) :]
 
 
 def _too_large(size):

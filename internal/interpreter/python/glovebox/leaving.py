@@ -2,10 +2,11 @@
 """The end of a one-shot run: threads, exit handlers, the last frames, and out."""
 
 import _thread
-import os
 import sys
+from os import _exit  # user code may break os
 from types import FunctionType, ModuleType
 
+from glovebox import OWN as __builtins__
 from glovebox import channel as wire
 
 
@@ -38,7 +39,7 @@ def leave(session, cell, status, code):
             pass
     session.channel.flush()
     session.channel.send(wire.DONE, {"status": status, "exit_code": code})
-    os._exit(code)
+    _exit(code)
 
 
 def _end_threads():

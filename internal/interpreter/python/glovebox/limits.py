@@ -59,4 +59,9 @@ CHART_MAX_POINTS = 1000
 CHART_MAX_AXES = 50
 CHART_MAX_TICKS = 100
 
+# What the code tried: characters of a path or command line that are looked at, close looks and notices a cell.
+MAX_AUDIT_TEXT = 4096
+MAX_AUDIT_LOOKS = 1000
+MAX_AUDIT_NOTICES = 16
+
 # Threads of the last cell are waited for without a bound: the sandbox's own time limit ends them.

@@ -4,15 +4,17 @@
 import _signal
 import os
 import sys
+from os import _exit  # user code may break os
 
+from glovebox import OWN as __builtins__
+from glovebox import audit, display, hooks, limits, namespace, streams
 from glovebox import channel as wire
-from glovebox import display, hooks, limits, namespace, streams
 from glovebox.cell import Runner
 
 # Our own code must not be torn apart between two steps: a signal's handler waits until it is done. Only where we
-# wait for something is there nothing to tear.
+# wait for something is there nothing to tear; the look of audit.py is a part of what the code itself does.
 HERE = __file__[: -len("session.py")]
-WAITING = (HERE + "magics.py", HERE + "charts/waiting.py", HERE + "leaving.py", HERE + "awaiting.py")
+WAITING = (HERE + "magics.py", HERE + "charts/waiting.py", HERE + "leaving.py", HERE + "awaiting.py", HERE + "audit.py")
 
 OK = "ok"
 ERROR = "error"
@@ -54,6 +56,7 @@ class Session:
         streams.install(self.channel)
         hooks.install(self)
         display.install(self)
+        audit.tell(self)
         sys.breakpointhook = _no_debugger
         sys.displayhook = self.show_result
 
@@ -86,12 +89,16 @@ class Session:
             elif kind == wire.FORK:
                 self._fork(message[1])
             elif kind == wire.CELL:
+                cell = {}
                 try:
-                    self._run(message[1], namespace.read_cell(message[2]))
+                    cell = namespace.read_cell(message[2])
+                    self._run(message[1], cell)
                 except BaseException:
                     self._give_up(message[1])
+                    if cell.get("last"):
+                        _exit(1)
             else:
-                os._exit(0)
+                _exit(0)
 
     def _enter_folder(self):
         self.folder = os.getcwd()
@@ -107,7 +114,7 @@ class Session:
             status = OK
         except Exception as error:
             if self.channel.is_child:
-                os._exit(1)
+                _exit(1)
             from glovebox import faults
 
             self.channel.send(wire.ERROR, faults.describe(error), cell=number)
@@ -120,6 +127,7 @@ class Session:
         self.channel.cell = number
         wire.owner.set(number)
         self.charts = 0
+        audit.new_cell()
         _signal.signal(_signal.SIGINT, self.on_interrupt)  # a cell's own handler ends with the cell
         namespace.prepare(self, cell)
         status, code = self._guard(lambda: self.runner.run(cell), whole=True)

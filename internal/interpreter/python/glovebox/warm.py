@@ -5,7 +5,7 @@ import gc
 import os
 import sys
 
-from glovebox import session
+from glovebox import audit, session
 
 # Imported ahead of any session. All of them leave the process with one thread.
 PRELOAD = (
@@ -13,7 +13,7 @@ PRELOAD = (
     "statistics", "traceback", "numpy", "pandas", "matplotlib", "matplotlib.pyplot", "matplotlib.backends.backend_agg",
 )  # fmt: skip
 OURS = (
-    "awaiting", "bundle", "cell", "charts.figures", "charts.series", "charts.settings", "cutting", "display", "faults", "hooks",
+    "audit", "awaiting", "bundle", "cell", "charts.figures", "charts.series", "charts.settings", "cutting", "display", "faults", "hooks",
     "jsonsafe", "leaving", "libraries", "pretty", "session", "streams", "tables", "values",
 )  # fmt: skip
 
@@ -42,6 +42,7 @@ def warm(preload=PRELOAD, chart=True):
     made.install()
     for _ in range(SPECIALIZED):
         rehearse(made)
+    audit.listen()
     # Frozen objects are not touched by the collections of a session, so their pages stay shared.
     gc.collect()
     gc.freeze()
