@@ -56,6 +56,7 @@ type execution struct {
 		CPU        float64 `json:"cpu_seconds"`
 		MemoryPeak int64   `json:"memory_peak_bytes"`
 		OOMKills   int64   `json:"oom_kills"`
+		PoolHit    bool    `json:"pool_hit"`
 	} `json:"usage"`
 	Limits map[string]struct {
 		Value    float64  `json:"value"`
