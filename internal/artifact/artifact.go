@@ -43,7 +43,8 @@ const (
 	ReasonTotal      Reason = "total_size"  // Limits.Total
 	ReasonCount      Reason = "count"       // Limits.Count
 	ReasonDepth      Reason = "depth"       // Limits.Depth
-	ReasonEntries    Reason = "entries"     // Limits.Entries or Limits.Folders: the rest was not read
+	ReasonFolders    Reason = "folders"     // Limits.Folders: the rest was not read
+	ReasonEntries    Reason = "entries"     // Limits.Entries: the rest was not read
 	ReasonChanged    Reason = "changed"     // it changed while it was read
 	ReasonUnreadable Reason = "unreadable"  // the kernel refused
 	ReasonStopped    Reason = "interrupted" // collecting was interrupted
@@ -64,18 +65,26 @@ const MaxSkipNames = 5
 type Report struct {
 	Artifacts []Artifact
 	Skipped   []Skip
+	// Excesses are the limits that what the program left is beyond of, in the order in which they were met.
+	Excesses []Excess
 }
 
-// Hit reports whether a limit of the collection was met.
-func (r Report) Hit() bool {
-	for _, skip := range r.Skipped {
-		switch skip.Reason {
-		case ReasonTooLarge, ReasonTotal, ReasonCount, ReasonDepth, ReasonEntries:
-			return true
-		case ReasonLink, ReasonSpecial, ReasonMount, ReasonHidden, ReasonChanged, ReasonUnreadable, ReasonStopped:
+// Excess is a limit of a collection, by its Reason, with what was measured: a count or bytes. What is beyond a depth or a
+// number of entries is not read, so that there the measure is the least that it must be.
+type Excess struct {
+	Reason          Reason
+	Measured, Value int64
+}
+
+// exceed notes that so much was measured of a limit.
+func (r *Report) exceed(reason Reason, measured, value int64) {
+	for i := range r.Excesses {
+		if excess := &r.Excesses[i]; excess.Reason == reason {
+			excess.Measured = max(excess.Measured, measured)
+			return
 		}
 	}
-	return false
+	r.Excesses = append(r.Excesses, Excess{reason, measured, value})
 }
 
 // Total is the size of all artifacts.

@@ -60,13 +60,22 @@ type collector struct {
 	folders int
 	entries int
 	total   int64
-	buffer  []byte
+	// uncounted are the files beyond Limits.Count, untaken the bytes of those beyond Limits.Total.
+	uncounted int
+	untaken   int64
+	buffer    []byte
+}
+
+// beyond leaves something out for a limit.
+func (c *collector) beyond(reason Reason, path string, measured, value int64) {
+	c.report.skip(reason, path)
+	c.report.exceed(reason, measured, value)
 }
 
 // folder reads one folder: its files are taken, its folders queued.
 func (c *collector) folder(ctx context.Context, f folder) error {
 	if c.folders++; c.folders > c.options.Limits.Folders {
-		c.report.skip(ReasonEntries, f.path)
+		c.beyond(ReasonFolders, f.path, int64(c.folders), int64(c.options.Limits.Folders))
 		return nil
 	}
 	handle, err := c.open(f.path, unix.O_DIRECTORY)
@@ -80,7 +89,7 @@ func (c *collector) folder(ctx context.Context, f folder) error {
 	defer handle.Close()
 	names, complete := c.names(handle)
 	if !complete {
-		c.report.skip(ReasonEntries, f.path)
+		c.beyond(ReasonEntries, f.path, int64(c.entries+1), int64(c.options.Limits.Entries))
 	}
 	for _, name := range names {
 		if ctx.Err() != nil {
@@ -102,7 +111,8 @@ func (c *collector) names(handle *os.File) (names []string, complete bool) {
 		left := c.options.Limits.Entries - c.entries
 		if left <= 0 {
 			slices.Sort(names)
-			return names, false
+			_, err := handle.Readdirnames(1)
+			return names, errors.Is(err, io.EOF)
 		}
 		some, err := handle.Readdirnames(min(batch, left))
 		names = append(names, some...)
@@ -132,19 +142,21 @@ func (c *collector) entry(f folder, dir int, name string) error {
 	case kind == unix.S_IFLNK:
 		c.report.skip(ReasonLink, full)
 	case kind == unix.S_IFDIR && f.depth >= c.options.Limits.Depth:
-		c.report.skip(ReasonDepth, full)
+		c.beyond(ReasonDepth, full, int64(f.depth+1), int64(c.options.Limits.Depth))
 	case kind == unix.S_IFDIR && len(c.queue) >= c.options.Limits.Folders:
-		c.report.skip(ReasonEntries, full)
+		c.beyond(ReasonFolders, full, int64(len(c.queue)+1), int64(c.options.Limits.Folders))
 	case kind == unix.S_IFDIR:
 		c.queue = append(c.queue, folder{path: full, depth: f.depth + 1})
 	case kind != unix.S_IFREG:
 		c.report.skip(ReasonSpecial, full)
 	case len(c.report.Artifacts) >= c.options.Limits.Count:
-		c.report.skip(ReasonCount, full)
+		c.uncounted++
+		c.beyond(ReasonCount, full, int64(len(c.report.Artifacts)+c.uncounted), int64(c.options.Limits.Count))
 	case stat.Size > c.options.Limits.Single:
-		c.report.skip(ReasonTooLarge, full)
+		c.beyond(ReasonTooLarge, full, stat.Size, c.options.Limits.Single)
 	case c.total+stat.Size > c.options.Limits.Total:
-		c.report.skip(ReasonTotal, full)
+		c.untaken += stat.Size
+		c.beyond(ReasonTotal, full, c.total+c.untaken, c.options.Limits.Total)
 	default:
 		return c.take(full)
 	}

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -157,7 +158,7 @@ func TestCollectSkipsSparseGiants(t *testing.T) {
 		t.Skipf("this file system holds no sparse file of 10 TiB: %v", err)
 	}
 	report, _ := collect(t, work, artifact.Options{})
-	if reasons(report)[artifact.ReasonTooLarge] != 1 || !report.Hit() {
+	if reasons(report)[artifact.ReasonTooLarge] != 1 || len(report.Excesses) != 1 {
 		t.Errorf("got %+v", report)
 	}
 }
@@ -170,38 +171,39 @@ func TestCollectLimits(t *testing.T) {
 		set    func(*artifact.Limits)
 		make   func(t *testing.T, dir string, over int)
 		reason artifact.Reason
+		value  int64
 	}{
 		"count": {func(l *artifact.Limits) { l.Count = 3 }, func(t *testing.T, dir string, over int) {
 			t.Helper()
 			for i := range 3 + over {
 				write(t, dir, fmt.Sprint(i), "x")
 			}
-		}, artifact.ReasonCount},
+		}, artifact.ReasonCount, 3},
 		"single": {func(l *artifact.Limits) { l.Single = 10 }, func(t *testing.T, dir string, over int) {
 			t.Helper()
 			write(t, dir, "f", strings.Repeat("x", 10+over))
-		}, artifact.ReasonTooLarge},
+		}, artifact.ReasonTooLarge, 10},
 		"total": {func(l *artifact.Limits) { l.Total = 20 }, func(t *testing.T, dir string, over int) {
 			t.Helper()
 			write(t, dir, "f", strings.Repeat("x", 10))
 			write(t, dir, "g", strings.Repeat("x", 10+over))
-		}, artifact.ReasonTotal},
+		}, artifact.ReasonTotal, 20},
 		"depth": {func(l *artifact.Limits) { l.Depth = 2 }, func(t *testing.T, dir string, over int) {
 			t.Helper()
 			write(t, dir, strings.Repeat("d/", 2+over)+"f", "x")
-		}, artifact.ReasonDepth},
+		}, artifact.ReasonDepth, 2},
 		"folders": {func(l *artifact.Limits) { l.Folders = 3 }, func(t *testing.T, dir string, over int) {
 			t.Helper()
 			for i := range 2 + over { // the top folder counts
 				write(t, dir, fmt.Sprintf("d%d/f", i), "x")
 			}
-		}, artifact.ReasonEntries},
+		}, artifact.ReasonFolders, 3},
 		"entries": {func(l *artifact.Limits) { l.Entries = 4 }, func(t *testing.T, dir string, over int) {
 			t.Helper()
-			for i := range 3 + over {
+			for i := range 4 + over {
 				write(t, dir, fmt.Sprint(i), "x")
 			}
-		}, artifact.ReasonEntries},
+		}, artifact.ReasonEntries, 4},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -211,12 +213,13 @@ func TestCollectLimits(t *testing.T) {
 			fits, over := t.TempDir(), t.TempDir()
 			test.make(t, fits, 0)
 			test.make(t, over, 1)
-			if report, _ := collect(t, fits, artifact.Options{Limits: limits}); report.Hit() {
-				t.Errorf("at the limit: %+v", report.Skipped)
+			if report, _ := collect(t, fits, artifact.Options{Limits: limits}); len(report.Skipped) > 0 || len(report.Excesses) > 0 {
+				t.Errorf("at the limit: %+v", report)
 			}
 			report, _ := collect(t, over, artifact.Options{Limits: limits})
-			if name != "entries" && reasons(report)[test.reason] == 0 {
-				t.Errorf("above the limit: %+v", report.Skipped)
+			want := []artifact.Excess{{Reason: test.reason, Measured: test.value + 1, Value: test.value}}
+			if reasons(report)[test.reason] == 0 || !slices.Equal(report.Excesses, want) {
+				t.Errorf("above the limit: %+v, want %+v", report, want)
 			}
 		})
 	}

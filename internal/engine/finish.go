@@ -49,10 +49,19 @@ func (x *execution) collect() {
 			x.gather.warn("file_skipped", describeSkip(skip, x.engine.Artifacts))
 		}
 	}
-	if report.Hit() {
+	for _, excess := range report.Excesses {
 		x.result.Hits = append(x.result.Hits, sandbox.Hit{
-			Limit: sandbox.LimitArtifacts, Measured: int64(len(report.Artifacts)), Value: int64(x.engine.Artifacts.Count),
+			Limit: artifactLimits()[excess.Reason], Measured: excess.Measured, Value: excess.Value,
 		})
+	}
+}
+
+// artifactLimits names the limits of what is taken.
+func artifactLimits() map[artifact.Reason]sandbox.LimitName {
+	return map[artifact.Reason]sandbox.LimitName{
+		artifact.ReasonCount: sandbox.LimitArtifacts, artifact.ReasonTooLarge: sandbox.LimitArtifactSize,
+		artifact.ReasonTotal: sandbox.LimitArtifactTotal, artifact.ReasonDepth: sandbox.LimitArtifactDepth,
+		artifact.ReasonFolders: sandbox.LimitArtifactFolders, artifact.ReasonEntries: sandbox.LimitArtifactEntries,
 	}
 }
 
@@ -66,7 +75,8 @@ func describeSkip(skip artifact.Skip, limits artifact.Limits) string {
 		artifact.ReasonTotal:      "all files together may have " + policy.FormatSize(limits.Total),
 		artifact.ReasonCount:      fmt.Sprintf("at most %d files are taken", limits.Count),
 		artifact.ReasonDepth:      fmt.Sprintf("at most %d folders may stand above a file", limits.Depth),
-		artifact.ReasonEntries:    fmt.Sprintf("at most %d folders and %d entries are read, and these have more", limits.Folders, limits.Entries),
+		artifact.ReasonFolders:    fmt.Sprintf("at most %d folders are read", limits.Folders),
+		artifact.ReasonEntries:    fmt.Sprintf("at most %d entries are read, and these have more", limits.Entries),
 		artifact.ReasonChanged:    "they changed while they were read",
 		artifact.ReasonUnreadable: "they cannot be read",
 		artifact.ReasonStopped:    "there was no time left",
@@ -149,7 +159,8 @@ func checkResult(r sandbox.Result) sandbox.Result {
 func knownLimit(name sandbox.LimitName) bool {
 	switch name {
 	case sandbox.LimitWall, sandbox.LimitCPUTime, sandbox.LimitMemory, sandbox.LimitProcesses, sandbox.LimitDisk,
-		sandbox.LimitInodes, sandbox.LimitTmp, sandbox.LimitOutput, sandbox.LimitArtifacts:
+		sandbox.LimitInodes, sandbox.LimitTmp, sandbox.LimitOutput, sandbox.LimitArtifacts, sandbox.LimitArtifactSize,
+		sandbox.LimitArtifactTotal, sandbox.LimitArtifactDepth, sandbox.LimitArtifactFolders, sandbox.LimitArtifactEntries:
 		return true
 	}
 	return false

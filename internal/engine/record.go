@@ -137,7 +137,10 @@ func limitsOf(l sandbox.Limits, hits []sandbox.Hit) map[string]Limit {
 	}
 	for _, hit := range hits {
 		name := string(hit.Limit)
-		limit := limits[name]
+		limit, asked := limits[name]
+		if !asked { // one that no request sets
+			limit.Value = float64(hit.Value)
+		}
 		measured := float64(hit.Measured)
 		if hit.Limit == sandbox.LimitWall || hit.Limit == sandbox.LimitCPUTime {
 			measured = time.Duration(hit.Measured).Seconds()

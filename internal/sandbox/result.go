@@ -47,7 +47,14 @@ const (
 	LimitInodes    LimitName = "inodes"
 	LimitTmp       LimitName = "tmp"
 	LimitOutput    LimitName = "output"
-	LimitArtifacts LimitName = "artifacts"
+
+	// Those of the files that a run left: how many, the size of one and of all, the folders above one, and what is read.
+	LimitArtifacts       LimitName = "artifacts"
+	LimitArtifactSize    LimitName = "artifact_size"
+	LimitArtifactTotal   LimitName = "artifact_total"
+	LimitArtifactDepth   LimitName = "artifact_depth"
+	LimitArtifactFolders LimitName = "artifact_folders"
+	LimitArtifactEntries LimitName = "artifact_entries"
 )
 
 // Hit is a limit that a run met, with what was measured. Units are those of the field of Limits: bytes, nanoseconds or

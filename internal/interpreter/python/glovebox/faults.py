@@ -2,7 +2,7 @@
 """Describes an exception: name, value, and a traceback of user frames only."""
 
 import traceback  # loads linecache, which hooks.py fills with the lines of cells
-from errno import EHOSTUNREACH, ENETUNREACH
+from errno import EHOSTUNREACH, EMFILE, ENETUNREACH
 
 from glovebox import hooks, limits
 from glovebox.cutting import cut
@@ -50,6 +50,11 @@ def _hint(error):
     """What to do about an error that does not say it itself."""
     if isinstance(error, UnicodeDecodeError) and error.encoding.lower() in ("utf-8", "utf8", "utf_8"):
         return _encoding_hint(error.object)
+    if isinstance(error, OSError) and error.errno == EMFILE:
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        return f"Hint: a process may have {most} files open at once here (limit open_files). Close what is not needed, or ask for more.\n"
     if _is_unreachable(error) and not hooks.has_network():
         return f"Hint: {hooks.NO_NETWORK}. Give the code what it needs as files.\n"
     return ""
