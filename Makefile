@@ -26,7 +26,9 @@ build: ## build bin/glovebox with the guest program inside (a minute the first t
 image: build ## prepare the image (root; a 500 MB download, 1.5 GB on disk and a minute or two the first time)
 	bin/glovebox image build $(IMAGE)
 
-run: setup image ## start the server on loopback; prints its address and token
+run: setup build ## start the server on loopback; prints its address and token
+	@bin/glovebox serve --check $(if $(ADDR),--addr $(ADDR))
+	@$(MAKE) --no-print-directory image
 	bin/glovebox serve $(if $(ADDR),--addr $(ADDR))
 
 demo: setup image ## a workbook of 100 companies in, the debt ratio of each industry and a chart out

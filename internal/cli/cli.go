@@ -49,6 +49,8 @@ type commands struct {
 	Config string `help:"Configuration file (default: ${config_file}, when there is one)." placeholder:"FILE" type:"path"`
 	Data   string `help:"Folder for images, executions and the server's socket (default: GLOVEBOX_DATA, or ${default_data})." placeholder:"DIR" type:"path"`
 
+	ShowVersion kong.VersionFlag `name:"version" help:"Show the version."`
+
 	Run     runCommand     `cmd:"" help:"Run a script in a sandbox of its own."`
 	Serve   serveCommand   `cmd:"" help:"Serve the HTTP interface."`
 	Image   imageCommand   `cmd:"" help:"Build, list, show and remove images."`
@@ -146,7 +148,7 @@ func (p Process) dispatch(ctx context.Context, watched *signals) (err error) {
 	parser, err := kong.New(&c, kong.Name("glovebox"), kong.Writers(p.Stdout, p.Stderr), kong.Bind(s),
 		kong.Description("Runs untrusted code safely, in milliseconds."), kong.UsageOnError(), kong.ShortUsageOnError(),
 		kong.Exit(func(code int) { panic(helpShown{code}) }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Vars{"config_file": p.Environment.File, "default_data": "a folder of the user"})
+		kong.Vars{"config_file": p.Environment.File, "default_data": "a folder of the user", "version": versionText()})
 	if err != nil {
 		return fmt.Errorf("command line: %w", err)
 	}

@@ -12,6 +12,11 @@ type versionCommand struct{}
 
 // Run prints what was built from what.
 func (versionCommand) Run(s *session) error {
+	_, err := fmt.Fprintln(s.Stdout, versionText())
+	return err
+}
+
+func versionText() string {
 	version, revision := "devel", ""
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if info.Main.Version != "" && info.Main.Version != "(devel)" {
@@ -23,6 +28,5 @@ func (versionCommand) Run(s *session) error {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(s.Stdout, "glovebox %s%s %s %s/%s\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return err
+	return fmt.Sprintf("glovebox %s%s %s %s/%s", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

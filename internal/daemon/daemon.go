@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -247,12 +248,29 @@ func (i *images) Use(name string) (string, func(), error) {
 	code := engine.CodeInternal
 	switch image.KindOf(err) {
 	case image.KindNotBuilt:
+		if _, unknown := definitions.Definition(name); unknown != nil {
+			return "", nil, i.unknown(name, err)
+		}
 		code = engine.CodeImage
 	case image.KindInvalid:
 		code = engine.CodeInvalid
 	case image.KindFailed, image.KindInUse, image.KindTool, image.KindPrivilege, image.KindDisk, image.KindNetwork, image.KindCanceled:
 	}
 	return "", nil, &engine.Problem{Code: code, Text: err.Error(), Err: err}
+}
+
+// unknown refuses a name that nothing here stands for: it is the caller's mistake, and building it would not help.
+func (i *images) unknown(name string, cause error) error {
+	built, _ := i.store.List() // those that can be read
+	names := make([]string, 0, len(built))
+	for _, one := range built {
+		names = append(names, one.Name)
+	}
+	advice := "none is built yet: run `glovebox image build " + definitions.Names()[0] + "`"
+	if len(names) > 0 {
+		advice = "choose one of " + strings.Join(names, ", ")
+	}
+	return &engine.Problem{Code: engine.CodeInvalid, Err: cause, Text: fmt.Sprintf("there is no image %q: %s", name, advice)}
 }
 
 // Diagnosis is what a backend says about this host.

@@ -75,6 +75,22 @@ func Serve(ctx context.Context, c config.Config, options Options, log *slog.Logg
 	return s.serve(ctx)
 }
 
+// CheckServe says why a server could not start now: another one uses the data folder, or something listens already.
+func CheckServe(ctx context.Context, c config.Config) error {
+	if err := dataFolder(c.Data); err != nil {
+		return err
+	}
+	unlock, err := lockData(c.Data)
+	if err != nil {
+		return err
+	}
+	listener, err := listenTCP(ctx, c.Addr)
+	if err == nil {
+		err = listener.Close()
+	}
+	return errors.Join(err, unlock())
+}
+
 func uploads(c config.Config) string { return filepath.Join(c.Data, "uploads") }
 
 // server is a System with its listeners.
@@ -96,13 +112,21 @@ func (s *server) listen(ctx context.Context) (err error) {
 	if s.token, s.isNew, err = token(s.config); err != nil {
 		return err
 	}
-	var listening net.ListenConfig
-	if s.tcp, err = listening.Listen(ctx, "tcp", s.config.Addr); err != nil {
-		return &engine.Problem{Code: engine.CodeInternal, Err: err, Text: fmt.Sprintf(
-			"cannot listen on %s: %v; choose another address with --addr, or end what listens there", s.config.Addr, err)}
+	if s.tcp, err = listenTCP(ctx, s.config.Addr); err != nil {
+		return err
 	}
 	s.unix, err = listenSocket(SocketPath(s.config.Data))
 	return err
+}
+
+func listenTCP(ctx context.Context, address string) (net.Listener, error) {
+	var listening net.ListenConfig
+	listener, err := listening.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, &engine.Problem{Code: engine.CodeInternal, Err: err, Text: fmt.Sprintf(
+			"cannot listen on %s: %v; choose another address with --addr, or end what listens there", address, err)}
+	}
+	return listener, nil
 }
 
 // announce says where the server is. The token is shown once, when it was made.

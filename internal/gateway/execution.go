@@ -134,6 +134,16 @@ func (g *Gateway) getOutput(w http.ResponseWriter, r *http.Request) {
 	g.serveFile(w, r, file, stream+".txt", "text/plain; charset=utf-8")
 }
 
+// getArtifacts lists the files that an execution left.
+func (g *Gateway) getArtifacts(w http.ResponseWriter, r *http.Request) {
+	x, err := g.Engine.Get(caller(r).Tenant, sandbox.ID(r.PathValue("id")))
+	if err != nil {
+		g.fail(w, r, err)
+		return
+	}
+	g.json(w, http.StatusOK, map[string]any{"artifacts": x.Artifacts})
+}
+
 func (g *Gateway) getArtifact(w http.ResponseWriter, r *http.Request) {
 	file, a, err := g.Engine.OpenArtifact(caller(r).Tenant, sandbox.ID(r.PathValue("id")), r.PathValue("name"))
 	if err != nil {

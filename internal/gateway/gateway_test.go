@@ -17,6 +17,7 @@ import (
 	"net/textproto"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -434,6 +435,41 @@ func TestScriptAsFilePart(t *testing.T) {
 		t.Errorf("stdout %q, status %v", x["stdout"], x["status"])
 	}
 	b.do(t, http.MethodPost, "/v1/executions", "application/json", "{}").want(t, 400, "invalid_request", "there is no code")
+}
+
+// TestASandboxOfDefaultsNeedsNoBody: every field of the request has a default, and so has that of a fork.
+func TestASandboxOfDefaultsNeedsNoBody(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, change{})
+	for _, kind := range []string{"", "application/json"} {
+		a := b.do(t, http.MethodPost, "/v1/sandboxes", kind, "")
+		id, _ := a.object(t)["id"].(string)
+		if a.status != http.StatusCreated || id == "" {
+			t.Fatalf("Content-Type %q: %d %s", kind, a.status, a.body)
+		}
+		b.do(t, http.MethodPost, "/v1/sandboxes/"+id+"/fork", kind, "").want(t, 422, "unsupported", "fork")
+		b.do(t, http.MethodPost, "/v1/sandboxes/"+id+"/execute", kind, "").want(t, 400, "invalid_request")
+	}
+	b.do(t, http.MethodPost, "/v1/sandboxes", "", "{}").want(t, 400, "invalid_request", "Content-Type")
+}
+
+// TestArtifactsAreListed: the folder of an execution's files is a list, and no redirection.
+func TestArtifactsAreListed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, change{})
+	x := b.do(t, http.MethodPost, "/v1/executions", "application/json", `{"code":"write a.csv 1,2"}`).object(t)
+	id, _ := x["id"].(string)
+	a := b.do(t, http.MethodGet, "/v1/executions/"+id+"/artifacts", "", "")
+	list := a.object(t)
+	if a.status != http.StatusOK || !reflect.DeepEqual(list["artifacts"], x["artifacts"]) {
+		t.Errorf("%d %s, want %v", a.status, a.body, x["artifacts"])
+	}
+	if files, _ := list["artifacts"].([]any); len(files) != 1 {
+		t.Errorf("%s", a.body)
+	}
+	b.do(t, http.MethodGet, "/v1/executions/nothing/artifacts", "", "").want(t, 404, "not_found")
+	b.do(t, http.MethodGet, "/v1/executions/"+id+"/artifacts/", "", "").want(t, 404, "not_found")
+	b.do(t, http.MethodPost, "/v1/executions/"+id+"/artifacts", "", "").want(t, 405, "method_not_allowed")
 }
 
 // TestSandboxes: a sandbox lives between executions; what it has from its beginning cannot be asked for again.

@@ -147,6 +147,17 @@ func invalid(format string, values ...any) error {
 	return &engine.Problem{Code: engine.CodeInvalid, Text: err.Error(), Err: errors.Unwrap(err)}
 }
 
+// bodyless reports whether a request has no body at all, whatever kind it says that it has.
+func bodyless(r *http.Request) bool { return r.ContentLength == 0 }
+
+// decodeOptional is decode for a request whose every field has a default.
+func (g *Gateway) decodeOptional(w http.ResponseWriter, r *http.Request) (*asked, error) {
+	if bodyless(r) {
+		return &asked{}, nil
+	}
+	return g.decode(w, r)
+}
+
 // decode reads the request's body, whatever its form.
 func (g *Gateway) decode(w http.ResponseWriter, r *http.Request) (*asked, error) {
 	control := http.NewResponseController(w)

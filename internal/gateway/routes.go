@@ -25,6 +25,7 @@ func (g *Gateway) table() []route {
 		{"GET", "/v1/executions/{id}", auth.ScopeRun, g.getExecution},
 		{"DELETE", "/v1/executions/{id}", auth.ScopeRun, g.deleteExecution},
 		{"GET", "/v1/executions/{id}/output", auth.ScopeRun, g.getOutput},
+		{"GET", "/v1/executions/{id}/artifacts", auth.ScopeRun, g.getArtifacts},
 		{"GET", "/v1/executions/{id}/artifacts/{name...}", auth.ScopeRun, g.getArtifact},
 		{"POST", "/v1/sandboxes", auth.ScopeSandboxes, g.postSandbox},
 		{"GET", "/v1/sandboxes/{id}", auth.ScopeSandboxes, g.getSandbox},

@@ -30,7 +30,7 @@ func (g *Gateway) postSandbox(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	asked, err := g.decode(w, r)
+	asked, err := g.decodeOptional(w, r)
 	if err != nil {
 		g.fail(w, r, err)
 		return
@@ -69,9 +69,11 @@ func (g *Gateway) postFork(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	request := forkRequest{Count: 1}
-	if err := g.decodeBody(w, r, &request); err != nil {
-		g.fail(w, r, err)
-		return
+	if !bodyless(r) {
+		if err := g.decodeBody(w, r, &request); err != nil {
+			g.fail(w, r, err)
+			return
+		}
 	}
 	names, err := g.Engine.ForkHeld(r.Context(), caller(r).Tenant, sandbox.ID(r.PathValue("id")), request.Session, request.Count)
 	if err != nil {

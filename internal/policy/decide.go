@@ -88,10 +88,21 @@ type LimitError struct {
 func (e *LimitError) Error() string {
 	if e.Above {
 		return fmt.Sprintf("limit %s is %s: the maximum here is %s; ask for less, or have the maximum raised in the configuration (maxima.%s)",
-			e.Limit, e.Asked, e.Bound, e.Limit)
+			e.Limit, e.Asked, e.Bound, e.setting())
 	}
 	return fmt.Sprintf("limit %s is %s: the minimum is %s", e.Limit, e.Asked, e.Bound)
 }
+
+// setting is the name of the limit's maximum in the configuration.
+func (e *LimitError) setting() string {
+	if e.Limit == limitCPUs {
+		return "milli_cpu"
+	}
+	return e.Limit
+}
+
+// limitCPUs is how callers ask for processors; thousandths are for programs.
+const limitCPUs = "cpus"
 
 type unit int
 
@@ -99,6 +110,7 @@ const (
 	unitCount unit = iota
 	unitBytes
 	unitDuration
+	unitMilli
 )
 
 func (u unit) format(value int64) string {
@@ -107,6 +119,8 @@ func (u unit) format(value int64) string {
 		return FormatSize(value)
 	case unitDuration:
 		return time.Duration(value).String()
+	case unitMilli:
+		return strconv.FormatFloat(float64(value)/1000, 'f', -1, 64)
 	case unitCount:
 	}
 	return strconv.FormatInt(value, 10)
@@ -142,7 +156,7 @@ func rows(l *sandbox.Limits, o Overrides, m sandbox.Limits) []row {
 	return []row{
 		{"wall", unitDuration, int64(sandbox.MinWall), int64(m.Wall), (*int64)(o.Wall), (*int64)(&l.Wall)},
 		{"memory", unitBytes, sandbox.MinMemory, m.Memory, o.Memory, &l.Memory},
-		{"milli_cpu", unitCount, sandbox.MinMilliCPU, m.MilliCPU, o.MilliCPU, &l.MilliCPU},
+		{limitCPUs, unitMilli, sandbox.MinMilliCPU, m.MilliCPU, o.MilliCPU, &l.MilliCPU},
 		{"processes", unitCount, sandbox.MinProcesses, m.Processes, o.Processes, &l.Processes},
 		{"open_files", unitCount, sandbox.MinOpenFiles, m.OpenFiles, o.OpenFiles, &l.OpenFiles},
 		{"disk", unitBytes, sandbox.MinDisk, m.Disk, o.Disk, &l.Disk},

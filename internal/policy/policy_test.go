@@ -60,6 +60,31 @@ func TestDecideNamesTheMaximum(t *testing.T) {
 	}
 }
 
+// TestProcessorsAreNamedAsTheyAreAskedFor: who says --cpus 64 is not told of milli_cpu 64000.
+func TestProcessorsAreNamedAsTheyAreAskedFor(t *testing.T) {
+	t.Parallel()
+	_, err := policy.Decide("", policy.Overrides{MilliCPU: ptr(int64(64_000))}, policy.DefaultMaxima())
+	if err == nil || !strings.Contains(err.Error(), "limit cpus is 64: the maximum here is 8;") || !strings.Contains(err.Error(), "(maxima.milli_cpu)") {
+		t.Errorf("got %v", err)
+	}
+	_, err = policy.Decide("", policy.Overrides{MilliCPU: ptr(int64(1))}, policy.DefaultMaxima())
+	if err == nil || err.Error() != "limit cpus is 0.001: the minimum is 0.01" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestStrictIsTightWithoutAccounts(t *testing.T) {
+	t.Parallel()
+	tight, err := policy.Decide(policy.Tight, policy.Overrides{}, policy.DefaultMaxima())
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict, err := policy.Decide(policy.Strict, policy.Overrides{}, policy.DefaultMaxima())
+	if err != nil || strict.Profile != sandbox.ProfileStrict || strict.Limits != tight.Limits || strict.Network != tight.Network {
+		t.Errorf("got %+v, %v", strict, err)
+	}
+}
+
 func TestDecideUnknownPolicy(t *testing.T) {
 	t.Parallel()
 	_, err := policy.Decide("lax", policy.Overrides{}, policy.DefaultMaxima())
