@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -24,9 +23,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"glovebox/internal/cli"
-	"glovebox/internal/config"
 	"glovebox/internal/daemon"
-	"glovebox/internal/image"
+	"glovebox/internal/daemon/daemontest"
 	"glovebox/internal/sandbox"
 	"glovebox/internal/sandbox/sandboxtest"
 )
@@ -55,7 +53,7 @@ func (anyImage) Use(name string) (string, func(), error) { return name, func() {
 
 // TestScripts runs every script. Those that need a real sandbox say [!native] skip.
 func TestScripts(t *testing.T) {
-	data, missing := realData()
+	data, missing := daemontest.Data()
 	if missing != "" {
 		t.Logf("scripts with real sandboxes are skipped: %s", missing)
 	}
@@ -81,46 +79,6 @@ func TestScripts(t *testing.T) {
 			"status": status, "await": await, "nothing": nothing, "realimages": realImages, "terminate": terminate, "http": request, "revoke": revoke,
 		},
 	})
-}
-
-// realData finds a data folder with the image python on a host that can isolate, or says what is missing.
-func realData() (data, missing string) {
-	data = os.Getenv("GLOVEBOX_TEST_DATA")
-	if data == "" {
-		c, err := config.Load(config.Environment{Root: os.Geteuid() == 0, Vars: []string{"HOME=" + os.Getenv("HOME")}}, config.Flags{})
-		if err != nil {
-			return "", err.Error()
-		}
-		data = c.Data
-	}
-	if _, err := os.Stat(filepath.Join(data, "images")); err != nil {
-		return "", fmt.Sprintf("no images in %s: run `glovebox image build python`, or set GLOVEBOX_TEST_DATA", data)
-	}
-	store, err := image.Open(data)
-	if err == nil {
-		_, err = store.Resolve("python")
-	}
-	if err != nil {
-		return "", err.Error()
-	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, errors.New("probing took too long"))
-	defer cancel()
-	c, err := config.Load(config.Environment{Root: os.Geteuid() == 0}, config.Flags{Data: &data})
-	if err != nil {
-		return "", err.Error()
-	}
-	found, err := daemon.Diagnose(ctx, c, daemon.Options{}, slog.New(slog.DiscardHandler))
-	switch {
-	case err != nil:
-		return "", err.Error()
-	case len(found) == 0:
-		return "", "no backend is built in"
-	case found[0].Err != nil:
-		return "", found[0].Err.Error()
-	case !found[0].Capabilities.Available:
-		return "", found[0].Capabilities.Why
-	}
-	return data, ""
 }
 
 // status CODE COMMAND...: the command leaves with that code.

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"glovebox/internal/config"
+
+	"glovebox/internal/daemon/daemontest"
 )
 
 // smallPool is the settings of a server that a test ends.
@@ -103,7 +105,7 @@ func eventually(t *testing.T, patience time.Duration, what string, look func() [
 // not looked at.
 func TestKilledServerLeavesNothing(t *testing.T) {
 	theServer(t) // or skip
-	data, _ := realData()
+	data, _ := daemontest.Data()
 	s, err := start(data, smallPool, nil)
 	if err != nil {
 		t.Fatal(err)

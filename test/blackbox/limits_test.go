@@ -53,11 +53,20 @@ func overs() []over {
 
 		{"cpu_time", "a loop", call{"cpu_time": 1, "wall": 60}, "while True: pass", []string{"cpu_timeout"}, "cpu_time", false},
 		{"cpu_time", "deaf", call{"cpu_time": 1, "wall": 60}, "while True:\n try:\n  while True: pass\n except BaseException: pass", []string{"cpu_timeout"}, "cpu_time", true},
-		{"cpu_time", "children", call{"cpu_time": 1, "wall": 60, "cpus": 2},
-			"import subprocess\np=[subprocess.Popen(['sh','-c','while :; do :; done']) for _ in range(3)]\n[x.wait() for x in p]", []string{"cpu_timeout"}, "cpu_time", false},
-		{"cpu_time", "threads", call{"cpu_time": 1, "wall": 60, "cpus": 2},
+		{
+			"cpu_time", "children",
+			call{"cpu_time": 1, "wall": 60, "cpus": 2},
+			"import subprocess\np=[subprocess.Popen(['sh','-c','while :; do :; done']) for _ in range(3)]\n[x.wait() for x in p]",
+			[]string{"cpu_timeout"},
+			"cpu_time", false,
+		},
+		{
+			"cpu_time", "threads",
+			call{"cpu_time": 1, "wall": 60, "cpus": 2},
 			"import threading,hashlib\ndef f():\n while True: hashlib.sha256(b'x'*(1<<20)).digest()\nt=[threading.Thread(target=f) for _ in range(3)]\n[x.start() for x in t]\n[x.join() for x in t]",
-			[]string{"cpu_timeout"}, "cpu_time", false},
+			[]string{"cpu_timeout"},
+			"cpu_time", false,
+		},
 
 		{"wall", "sleep", call{"wall": 1}, "import time\ntime.sleep(100)", []string{"wall_timeout"}, "wall", false},
 		{"wall", "deaf", call{"wall": 1}, "import time\nwhile True:\n try: time.sleep(100)\n except BaseException: pass", []string{"wall_timeout"}, "wall", true},
@@ -66,8 +75,13 @@ func overs() []over {
 		{"processes", "threads", call{"processes": 16}, "import threading,time\nt=[threading.Thread(target=time.sleep,args=(1,)) for _ in range(16)]\n[x.start() for x in t]", []string{"pids"}, "processes", false},
 		{"processes", "forks", call{"processes": 16}, "import os,signal\np=[]\ntry:\n for _ in range(16):\n  pid=os.fork()\n  if pid==0: signal.pause()\n  p.append(pid)\n" +
 			"finally:\n for x in p: os.kill(x,9); os.waitpid(x,0)", []string{"pids"}, "processes", false},
-		{"processes", "programs", call{"processes": 16}, "import subprocess\np=[]\ntry:\n for _ in range(16): p.append(subprocess.Popen(['sleep','100']))\nfinally:\n for x in p: x.kill(); x.wait()",
-			[]string{"pids"}, "processes", false},
+		{
+			"processes", "programs",
+			call{"processes": 16},
+			"import subprocess\np=[]\ntry:\n for _ in range(16): p.append(subprocess.Popen(['sleep','100']))\nfinally:\n for x in p: x.kill(); x.wait()",
+			[]string{"pids"},
+			"processes", false,
+		},
 
 		{"disk", "one file", call{"disk": "1MiB"}, fmt.Sprintf(fill, "a"), []string{"disk"}, "disk", false},
 		{"disk", "many files", call{"disk": "1MiB"}, "for i in range(300): open(f'f{i}','wb').write(b'x'*4096)", []string{"disk"}, "disk", false},

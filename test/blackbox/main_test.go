@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -26,9 +25,7 @@ import (
 	"go.uber.org/goleak"
 
 	"glovebox/internal/cli"
-	"glovebox/internal/config"
-	"glovebox/internal/daemon"
-	"glovebox/internal/image"
+	"glovebox/internal/daemon/daemontest"
 )
 
 // asProgram makes this binary the program itself; offline says that it is alone in a network of its own.
@@ -84,7 +81,7 @@ func theServer(t *testing.T) *server {
 	t.Helper()
 	shared.once.Do(func() {
 		var data string
-		if data, shared.missing = realData(); shared.missing == "" {
+		if data, shared.missing = daemontest.Data(); shared.missing == "" {
 			shared.server, shared.err = start(data, "", nil)
 		}
 	})
@@ -101,7 +98,7 @@ func theServer(t *testing.T) *server {
 func ownServer(t *testing.T, settings string, change func(*exec.Cmd)) *server {
 	t.Helper()
 	theServer(t)
-	data, _ := realData()
+	data, _ := daemontest.Data()
 	s, err := start(data, settings, change)
 	if err != nil {
 		t.Fatal(err)
@@ -112,46 +109,6 @@ func ownServer(t *testing.T, settings string, change func(*exec.Cmd)) *server {
 		}
 	})
 	return s
-}
-
-// realData finds a data folder with the image python on a host that can isolate, or says what is missing.
-func realData() (data, missing string) {
-	data = os.Getenv("GLOVEBOX_TEST_DATA")
-	if data == "" {
-		c, err := config.Load(config.Environment{Root: os.Geteuid() == 0, Vars: []string{"HOME=" + os.Getenv("HOME")}}, config.Flags{})
-		if err != nil {
-			return "", err.Error()
-		}
-		data = c.Data
-	}
-	if _, err := os.Stat(filepath.Join(data, "images")); err != nil {
-		return "", fmt.Sprintf("no images in %s: run `glovebox image build python`, or set GLOVEBOX_TEST_DATA", data)
-	}
-	store, err := image.Open(data)
-	if err == nil {
-		_, err = store.Resolve("python")
-	}
-	if err != nil {
-		return "", err.Error()
-	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, errors.New("probing took too long"))
-	defer cancel()
-	c, err := config.Load(config.Environment{Root: os.Geteuid() == 0}, config.Flags{Data: &data})
-	if err != nil {
-		return "", err.Error()
-	}
-	found, err := daemon.Diagnose(ctx, c, daemon.Options{}, slog.New(slog.DiscardHandler))
-	switch {
-	case err != nil:
-		return "", err.Error()
-	case len(found) == 0:
-		return "", "no backend is built in"
-	case found[0].Err != nil:
-		return "", found[0].Err.Error()
-	case !found[0].Capabilities.Available:
-		return "", found[0].Capabilities.Why
-	}
-	return data, ""
 }
 
 var listens = regexp.MustCompile(`listens on (http://\S+)`)

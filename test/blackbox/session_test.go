@@ -214,3 +214,29 @@ func TestT39ChartsOfCells(t *testing.T) {
 		}
 	}
 }
+
+// TestBrokenBuiltinsEndNoSession: code that takes Python itself apart gets an error that says so at worst, cell by
+// cell; its session lives, and nothing calls it our failure.
+func TestBrokenBuiltinsEndNoSession(t *testing.T) {
+	t.Parallel()
+	s := theServer(t)
+	for name, code := range map[string]string{
+		"all builtins":  "import builtins\nvars(builtins).clear()",
+		"import":        "import builtins\ndel builtins.__import__, builtins.print, builtins.BaseException",
+		"one that does": "import builtins\nbuiltins.isinstance = None\n1/0",
+		"os":            "import os\nos.write = os.writev = os.read = os._exit = None\nprint(1)",
+		"modules":       "import sys\nsys.modules.clear()",
+	} {
+		for _, fresh := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/fresh %v", name, fresh), func(t *testing.T) {
+				t.Parallel()
+				n := s.open(t, call{"fresh": fresh})
+				for _, x := range []*execution{n.cell(t, code), n.cell(t, "1/0"), s.run(t, code, call{"fresh": fresh})} {
+					if x.Reset || x.Status != "ok" && (x.Status != "error" || x.Error == nil) {
+						t.Errorf("%s, reset %v: %s %+v", x.Status, x.Reset, x.Message, x.Error)
+					}
+				}
+			})
+		}
+	}
+}

@@ -7,7 +7,8 @@
 //
 //	/            the image, read-only
 //	/home/user   the workspace: tmpfs with a size and an inode quota
-//	/tmp         tmpfs; noexec with the tight profile
+//	/etc         the image's, synthetic; with the strict profile nobody can read passwd and group
+//	/tmp         tmpfs; noexec with the tight and the strict profile
 //	/data        the uploads, read-only, on the host's disk and so not charged as memory
 //	/dev         null zero full random urandom tty, a private pts, shm
 //	/proc        processes of the box only: no /proc/sys, no kernel files

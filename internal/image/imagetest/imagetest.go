@@ -4,6 +4,7 @@
 package imagetest
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,7 +13,7 @@ import (
 )
 
 // Rootfs returns the root folder of the image python and keeps the image from being replaced until the test ends.
-// Without the image the test is skipped. GLOVEBOX_TEST_ROOTFS names another folder, GLOVEBOX_DATA another data folder.
+// Without the image the test is skipped. GLOVEBOX_TEST_ROOTFS names another folder; Data says which data folder it is.
 func Rootfs(tb testing.TB) string {
 	tb.Helper()
 	if dir := os.Getenv("GLOVEBOX_TEST_ROOTFS"); dir != "" { //nolint:forbidigo // tests choose their image by it
@@ -30,6 +31,16 @@ func Rootfs(tb testing.TB) string {
 	return found.Rootfs
 }
 
+// Data returns the data folder that tests use, with the image python in it: GLOVEBOX_TEST_DATA, else GLOVEBOX_DATA, else
+// the program's own.
+func Data() (string, error) {
+	data := dataFolder()
+	if _, err := show(data); err != nil {
+		return "", fmt.Errorf("the image python is not in %s (%w): run `make image`, or set GLOVEBOX_TEST_DATA", data, err)
+	}
+	return data, nil
+}
+
 func show(data string) (image.Image, error) {
 	// Open makes what is missing, which looking must not.
 	if _, err := os.Stat(filepath.Join(data, "images")); err != nil {
@@ -44,8 +55,10 @@ func show(data string) (image.Image, error) {
 
 // dataFolder is where the program keeps its images by default; package config says so too.
 func dataFolder() string {
-	if dir := os.Getenv("GLOVEBOX_DATA"); dir != "" { //nolint:forbidigo // tests choose their image by it
-		return dir
+	for _, name := range []string{"GLOVEBOX_TEST_DATA", "GLOVEBOX_DATA"} {
+		if dir := os.Getenv(name); dir != "" { //nolint:forbidigo // tests choose their image by it
+			return dir
+		}
 	}
 	if os.Geteuid() == 0 {
 		return "/var/lib/glovebox"

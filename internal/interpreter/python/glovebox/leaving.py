@@ -3,11 +3,11 @@
 
 import _thread
 import sys
-from os import _exit  # user code may break os
 from types import FunctionType, ModuleType
 
 from glovebox import OWN as __builtins__
 from glovebox import channel as wire
+from glovebox.channel import _exit  # loaded late, when user code may have broken os
 
 
 def exit_code(error):
