@@ -227,7 +227,11 @@ func (g *Group) WaitEmpty(ctx context.Context) error {
 // Remove removes the group and the groups beneath it. It must be empty.
 func (g *Group) Remove() error {
 	var errs []error
-	for _, root := range g.host.roots() {
+	roots := g.host.roots()
+	if root := g.host.v1[BlkIO]; root != "" { // see SetDisk
+		roots = append(roots, root)
+	}
+	for _, root := range roots {
 		errs = append(errs, removeTree(filepath.Join(root, g.path)))
 	}
 	return errors.Join(errs...)

@@ -73,7 +73,7 @@ func parseMounts(source io.Reader) (*Host, error) {
 			}
 		case "cgroup":
 			for option := range strings.SplitSeq(super[2], ",") {
-				if slices.Contains([]string{Memory, CPU, CPUAcct, PIDs}, option) && host.v1[option] == "" {
+				if slices.Contains([]string{Memory, CPU, CPUAcct, PIDs, BlkIO}, option) && host.v1[option] == "" {
 					host.v1[option] = mount[4]
 				}
 			}
@@ -163,14 +163,25 @@ func (h *Host) makeFolder(root, path string) error {
 }
 
 func (h *Host) delegate(dir string) error {
+	var controllers []string
+	for _, controller := range []string{Memory, CPU, PIDs} {
+		if slices.Contains(h.unified, controller) {
+			controllers = append(controllers, controller)
+		}
+	}
+	return handOn(dir, controllers...)
+}
+
+// handOn gives controllers of version 2 to the groups beneath dir.
+func handOn(dir string, controllers ...string) error {
 	file := filepath.Join(dir, "cgroup.subtree_control")
 	enabled, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
 	var add []string
-	for _, controller := range []string{Memory, CPU, PIDs} {
-		if slices.Contains(h.unified, controller) && !slices.Contains(strings.Fields(string(enabled)), controller) {
+	for _, controller := range controllers {
+		if !slices.Contains(strings.Fields(string(enabled)), controller) {
 			add = append(add, "+"+controller)
 		}
 	}

@@ -182,6 +182,7 @@ func writeForm(form *multipart.Writer, q engine.Request) error {
 	for name, value := range map[string]*int64{
 		"memory": q.Limits.Memory, "milli_cpu": q.Limits.MilliCPU, "processes": q.Limits.Processes, "open_files": q.Limits.OpenFiles,
 		"disk": q.Limits.Disk, "inodes": q.Limits.Inodes, "tmp": q.Limits.Tmp, "output": q.Limits.Output,
+		"disk_bandwidth": q.Limits.DiskBandwidth,
 	} {
 		if value != nil {
 			limits[name] = *value

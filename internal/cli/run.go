@@ -29,6 +29,7 @@ type runCommand struct {
 	Processes *int64        `help:"Limit of processes and threads." placeholder:"N"`
 	OpenFiles *int64        `help:"Limit of open files of each process." placeholder:"N"`
 	Disk      *sizeFlag     `help:"Limit of the working folder, as 256MiB." placeholder:"B"`
+	Bandwidth *sizeFlag     `help:"Limit of disk reads, and of writes, in bytes a second, as 50MiB; not every host can." name:"disk-bandwidth" placeholder:"B"`
 	Output    *sizeFlag     `help:"How much of each stream is kept, as 64MiB." placeholder:"B"`
 	Backend   string        `help:"Backend (default: auto, the strongest of this host)." placeholder:"B"`
 	Policy    string        `help:"Policy: standard, tight or strict." placeholder:"P"`
@@ -154,6 +155,7 @@ func (c runCommand) request(s *session) (engine.Request, error) {
 		Limits: policy.Overrides{
 			Wall: (*time.Duration)(c.Timeout), Memory: (*int64)(c.Memory), MilliCPU: (*int64)(c.CPUs),
 			Processes: c.Processes, OpenFiles: c.OpenFiles, Disk: (*int64)(c.Disk), Output: (*int64)(c.Output),
+			DiskBandwidth: (*int64)(c.Bandwidth),
 		},
 	}
 	for _, path := range c.File {

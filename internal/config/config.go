@@ -63,6 +63,8 @@ type Maxima struct {
 	Inodes    int64    `yaml:"inodes"`
 	Tmp       Size     `yaml:"tmp"`
 	Output    Size     `yaml:"output"`
+	// DiskBandwidth, in bytes a second, is also what every run gets that asks for no less. Without it none is limited.
+	DiskBandwidth *Size `yaml:"disk_bandwidth"`
 }
 
 // Limits returns the maxima as limits.
@@ -70,7 +72,7 @@ func (m Maxima) Limits() sandbox.Limits {
 	return sandbox.Limits{
 		Wall: time.Duration(m.Wall), CPUTime: time.Duration(m.CPUTime), Memory: int64(m.Memory), MilliCPU: m.MilliCPU,
 		Processes: m.Processes, OpenFiles: m.OpenFiles, Disk: int64(m.Disk), Inodes: m.Inodes, Tmp: int64(m.Tmp),
-		Output: int64(m.Output),
+		Output: int64(m.Output), DiskBandwidth: (*int64)(m.DiskBandwidth),
 	}
 }
 

@@ -135,6 +135,9 @@ func limitsOf(l sandbox.Limits, hits []sandbox.Hit) map[string]Limit {
 		string(sandbox.LimitTmp):       {Value: float64(l.Tmp)},
 		string(sandbox.LimitOutput):    {Value: float64(l.Output)},
 	}
+	if l.DiskBandwidth != nil {
+		limits["disk_bandwidth"] = Limit{Value: float64(*l.DiskBandwidth)}
+	}
 	for _, hit := range hits {
 		name := string(hit.Limit)
 		limit, asked := limits[name]

@@ -56,6 +56,8 @@ type limitsRequest struct {
 	Inodes    *int64   `json:"inodes"`
 	Tmp       *size    `json:"tmp"`
 	Output    *size    `json:"output"`
+	// DiskBandwidth is in bytes a second.
+	DiskBandwidth *size `json:"disk_bandwidth"`
 }
 
 type seconds time.Duration
@@ -98,7 +100,7 @@ func (l limitsRequest) overrides() (policy.Overrides, error) {
 	o := policy.Overrides{
 		Wall: (*time.Duration)(l.Wall), CPUTime: (*time.Duration)(l.CPUTime), Memory: (*int64)(l.Memory), MilliCPU: l.MilliCPU,
 		Processes: l.Processes, OpenFiles: l.OpenFiles, Disk: (*int64)(l.Disk), Inodes: l.Inodes, Tmp: (*int64)(l.Tmp),
-		Output: (*int64)(l.Output),
+		Output: (*int64)(l.Output), DiskBandwidth: (*int64)(l.DiskBandwidth),
 	}
 	if l.CPUs == nil {
 		return o, nil

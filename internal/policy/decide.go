@@ -5,6 +5,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -23,6 +24,8 @@ type Overrides struct {
 	Inodes    *int64
 	Tmp       *int64
 	Output    *int64
+	// DiskBandwidth is set for every run where there is a maximum.
+	DiskBandwidth *int64
 }
 
 // Decision is what a run gets.
@@ -50,6 +53,9 @@ func Decide(name string, overrides Overrides, maxima sandbox.Limits) (Decision, 
 	if err := decideCPUTime(&limits, overrides.CPUTime, maxima.CPUTime); err != nil {
 		faults = append(faults, err)
 	}
+	if err := decideDiskBandwidth(&limits, overrides.DiskBandwidth, maxima.DiskBandwidth); err != nil {
+		faults = append(faults, err)
+	}
 	if len(faults) > 0 {
 		return Decision{}, errors.Join(faults...)
 	}
@@ -70,6 +76,24 @@ func decideCPUTime(limits *sandbox.Limits, asked *time.Duration, maximum time.Du
 	row := row{
 		name: "cpu_time", unit: unitDuration, least: int64(sandbox.MinWall), most: int64(maximum),
 		asked: (*int64)(asked), target: (*int64)(&limits.CPUTime),
+	}
+	return row.apply()
+}
+
+// decideDiskBandwidth leaves the limit out when neither the caller nor the operator wants it.
+func decideDiskBandwidth(limits *sandbox.Limits, asked, maximum *int64) error {
+	limits.DiskBandwidth = maximum
+	if asked == nil {
+		return nil
+	}
+	most := int64(math.MaxInt64)
+	if maximum != nil {
+		most = *maximum
+	}
+	limits.DiskBandwidth = new(int64)
+	row := row{
+		name: "disk_bandwidth", unit: unitBytes, least: sandbox.MinDiskBandwidth, most: most,
+		asked: asked, target: limits.DiskBandwidth,
 	}
 	return row.apply()
 }

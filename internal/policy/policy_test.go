@@ -127,3 +127,30 @@ func TestParseDurationAndCPUs(t *testing.T) {
 		}
 	}
 }
+
+// TestDiskBandwidth: there is none unless somebody wants it; the operator's maximum holds for every run.
+func TestDiskBandwidth(t *testing.T) {
+	t.Parallel()
+	limited := policy.DefaultMaxima()
+	limited.DiskBandwidth = ptr(int64(50 << 20))
+	for name, c := range map[string]struct {
+		asked  *int64
+		maxima sandbox.Limits
+		want   *int64
+		fails  bool
+	}{
+		"nobody":             {nil, policy.DefaultMaxima(), nil, false},
+		"caller":             {ptr(int64(9 << 20)), policy.DefaultMaxima(), ptr(int64(9 << 20)), false},
+		"operator":           {nil, limited, ptr(int64(50 << 20)), false},
+		"caller below":       {ptr(int64(9 << 20)), limited, ptr(int64(9 << 20)), false},
+		"caller above":       {ptr(int64(51 << 20)), limited, nil, true},
+		"zero":               {ptr(int64(0)), policy.DefaultMaxima(), nil, true},
+		"below what is kept": {ptr(int64(1000)), limited, nil, true},
+	} {
+		d, err := policy.Decide("", policy.Overrides{DiskBandwidth: c.asked}, c.maxima)
+		got := d.Limits.DiskBandwidth
+		if (err != nil) != c.fails || (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
+			t.Errorf("%s: got %v, %v", name, got, err)
+		}
+	}
+}

@@ -25,6 +25,7 @@ const (
 	mendCgroup = "control groups must bind: `glovebox doctor` lists the controllers; see /sys/fs/cgroup and the limits of the service"
 	mendBox    = "the mounts and namespaces of a box must hold: use a supported kernel and report this host"
 	mendNet    = "the network namespace must be empty: use a kernel with network namespaces and report this host"
+	mendDisk   = "disk_bandwidth does not bind on this host: do not rely on it, and report this host"
 	mendCalls  = "the system call filter must hold: use a kernel with CONFIG_SECCOMP_FILTER and report this host"
 )
 
@@ -47,6 +48,7 @@ func table() []attack {
 		{limit: "other sandboxes", program: "others.py", mend: mendBox},
 		{limit: "escalation", program: "escalation.py", mend: mendBox},
 		{limit: "system calls", program: "calls.py", mend: mendCalls},
+		{limit: "disk_io", program: "disk_io.py", limits: slowDisk, compare: slowedDown, mend: mendDisk},
 		{limit: "leftover processes", program: "leftovers.py", judge: nothingLeft, mend: mendCgroup},
 	}
 }

@@ -81,6 +81,8 @@ type attack struct {
 	// judge looks at the record; a nil one takes the program's own line.
 	judge func(x *engine.Execution) (bool, string)
 	mend  string
+	// compare, in place of judge, looks at two records: without the limit and with it.
+	compare func(without, with *engine.Execution) (State, string)
 }
 
 func carryOut(ctx context.Context, runner Runner, backend, image string, a attack) Item {
@@ -91,6 +93,9 @@ func carryOut(ctx context.Context, runner Runner, backend, image string, a attac
 		return item
 	}
 	request := engine.Request{Code: string(program), Name: a.program, Backend: backend, Image: image, Limits: tight()}
+	if a.compare != nil {
+		return carryOutTwice(ctx, runner, request, a)
+	}
 	if a.limits != nil {
 		a.limits(&request.Limits)
 	}

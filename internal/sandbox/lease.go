@@ -100,7 +100,7 @@ type InputFile struct {
 	Open func() (io.ReadCloser, error)
 }
 
-// Limits bound a run as a whole, all its processes together. Every field is required: zero is refused, never
+// Limits bound a run as a whole, all its processes together. Every field but one is required: zero is refused, never
 // unlimited. Sizes are bytes.
 type Limits struct {
 	// Wall is the longest time one execution may take by our clock.
@@ -119,6 +119,9 @@ type Limits struct {
 	Disk   int64
 	Inodes int64
 	Tmp    int64
+	// DiskBandwidth bounds the bytes a second that are read from disks, and apart from that those that are written. Nil is
+	// no such limit: it is the one that not every host can keep, so it is only there when it was asked for.
+	DiskBandwidth *int64
 	// Output is the most that is kept of each stream; what a program prints beyond it is counted and dropped.
 	Output int64
 }
@@ -133,6 +136,8 @@ const (
 	MinDisk      = 64 << 10
 	MinInodes    = 16
 	MinOutput    = 1 << 10
+	// MinDiskBandwidth: others wait while a slow sandbox reads a page of an image that they share.
+	MinDiskBandwidth = 1 << 20
 )
 
 // Validate lists every fault at once.
@@ -153,6 +158,9 @@ func (l Limits) Validate() error {
 	atLeast("inodes", l.Inodes, MinInodes)
 	atLeast("tmp", l.Tmp, MinDisk)
 	atLeast("output", l.Output, MinOutput)
+	if l.DiskBandwidth != nil {
+		atLeast("disk_bandwidth", *l.DiskBandwidth, MinDiskBandwidth)
+	}
 	return errors.Join(faults...)
 }
 

@@ -49,6 +49,7 @@ type Box struct {
 	slot    int
 	uid     int // the host's uid of the sandbox's user
 	dir     string
+	rootfs  string
 	group   *cgroup.Group
 	user    *cgroup.Group
 	ended   <-chan struct{}
@@ -83,7 +84,7 @@ func (b *Backend) build(ctx context.Context, id sandbox.ID, class sandbox.Class)
 	}
 	made := &Box{
 		Unsupported: sandbox.Unsupported{Backend: Name}, backend: b, id: id, owner: uids.name(), releaseImage: releaseImage,
-		dir: filepath.Join(b.config.StateDir, uids.name(), string(id)),
+		dir: filepath.Join(b.config.StateDir, uids.name(), string(id)), rootfs: rootfs,
 	}
 	defer func() {
 		if err != nil {
@@ -308,6 +309,11 @@ func (x *Box) Lease(ctx context.Context, lease sandbox.Lease) error {
 	}
 	x.leased, x.lease = true, lease
 	limits := lease.Limits
+	if limits.DiskBandwidth != nil {
+		if err := limitDisk(x.group, *limits.DiskBandwidth, x.rootfs, x.backend.config.StateDir); err != nil {
+			return &sandbox.UnsupportedError{Backend: Name, Feature: "the limit disk_bandwidth on this host: " + err.Error()}
+		}
+	}
 	if err := x.group.SetWeight(cgroup.WeightNormal); err != nil {
 		return fmt.Errorf("native: weigh the sandbox: %w", err)
 	}

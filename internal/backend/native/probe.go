@@ -34,6 +34,7 @@ func (b *Backend) probe() sandbox.Capabilities {
 	}
 	layers = append(layers, probeLandlock(), probeSeccomp())
 	layers = append(layers, b.probeCgroups()...)
+	layers = append(layers, b.probeDisk())
 	capabilities := sandbox.Capabilities{Available: true, Layers: layers, MultiTenant: true, Warm: true}
 	if missing := capabilities.Missing(); len(missing) > 0 {
 		names := make([]string, len(missing))

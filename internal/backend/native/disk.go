@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package native
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"glovebox/internal/cgroup"
+	"glovebox/internal/sandbox"
+)
+
+// limitDisk bounds what a group reads from, and writes to, the disks that the folders are on.
+func limitDisk(group *cgroup.Group, limit int64, dirs ...string) error {
+	var disks []string
+	for _, dir := range dirs {
+		disk, err := cgroup.DiskOf(dir)
+		if err != nil {
+			return err
+		}
+		if disk != "" && !slices.Contains(disks, disk) {
+			disks = append(disks, disk)
+		}
+	}
+	return group.SetDisk(disks, limit)
+}
+
+// probeDisk tries the limit on the disk of the uploads. No sandbox needs it unless it was asked for.
+func (b *Backend) probeDisk() sandbox.Layer {
+	l := layer("disk_io", b.tryDisk(), "a group was limited in its disk bandwidth",
+		"nothing to do unless disk_bandwidth is wanted: it needs the cgroup controller io, or blkio, and the data folder on a "+
+			"disk of its own (ext4, xfs)")
+	l.Required = false
+	return l
+}
+
+func (b *Backend) tryDisk() error {
+	if err := os.MkdirAll(b.config.StateDir, 0o700); err != nil {
+		return err
+	}
+	group, err := b.cgroups.Create(fmt.Sprintf("probedisk%d", os.Getpid()))
+	if err != nil {
+		return err
+	}
+	return errors.Join(limitDisk(group, sandbox.MinDiskBandwidth, b.config.StateDir), group.Remove())
+}
