@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"glovebox/internal/sandbox"
+	"glovebox/internal/sandbox/sandboxtest"
 )
 
 // What was found by attacking with the source at hand. Each test failed before its mend. docs/threat-model.md, "What was
@@ -143,7 +144,7 @@ func peakHeap(do func()) uint64 {
 	return peak.Load() >> 20
 }
 
-const wallLimit = 8 * time.Second
+var wallLimit = sandboxtest.Patient(8 * time.Second)
 
 // TestLargestMessage: a result of nearly the largest size arrives. It filled the guest's memory, and the sandbox was gone.
 func TestLargestMessage(t *testing.T) {
@@ -186,7 +187,7 @@ print("sent")`, wallLimit, false, nil)
 func TestMessageFlood(t *testing.T) {
 	b := newNative(t)
 	_, session := openBox(t, b, sandbox.WarmPlain, wallLimit)
-	const wall = 4 * time.Second
+	wall := sandboxtest.Patient(4 * time.Second)
 	var r *seen
 	peak := peakHeap(func() {
 		r = cell(t, session, frames+`
@@ -257,7 +258,7 @@ threading.Thread(target=flood, daemon=True).start()`, wallLimit, false, nil)
 // TestRelativeHoldsTheChannel: children that write to the channel for ever do not hold up the end of the session.
 func TestRelativeHoldsTheChannel(t *testing.T) {
 	b := newNative(t)
-	_, session := openBox(t, b, sandbox.WarmPlain, 20*time.Second)
+	_, session := openBox(t, b, sandbox.WarmPlain, sandboxtest.Patient(20*time.Second))
 	r := cell(t, session, frames+`
 held = os.dup(3)
 for _ in range(6):
@@ -265,8 +266,8 @@ for _ in range(6):
         data = frame(0x20, 0, 0, b"x") * 10  # small, so that the writes of several stay whole
         while True:
             os.write(held, data)
-os._exit(7)`, 20*time.Second, true, nil)
-	if r.End != sandbox.EndExit || r.ExitCode != 7 || r.took > 15*time.Second {
+os._exit(7)`, sandboxtest.Patient(20*time.Second), true, nil)
+	if r.End != sandbox.EndExit || r.ExitCode != 7 || r.took > sandboxtest.Patient(15*time.Second) {
 		t.Errorf("end %s, exit code %d, after %v", r.End, r.ExitCode, r.took)
 	}
 }
@@ -336,7 +337,7 @@ var long = flag.Bool("long", false, "run the long forms of tests")
 // them in any of the moments between its first process and its confinement.
 func TestJoins(t *testing.T) {
 	b := newNative(t)
-	const wall = 5 * time.Minute // the intruder stops by itself when all have joined
+	wall := sandboxtest.Patient(5 * time.Minute) // the intruder stops by itself when all have joined
 	box, session := openBox(t, b, sandbox.WarmPlain, wall)
 	joins := 300
 	switch {
@@ -369,7 +370,7 @@ print("BREACH:" if reached else "CONTAINED", sorted(reached), "met", met)`, wall
 	}()
 	<-ready
 	for n := range joins {
-		process, err := box.Start(t.Context(), sandbox.Command{Args: []string{"/bin/true"}, Wall: 10 * time.Second})
+		process, err := box.Start(t.Context(), sandbox.Command{Args: []string{"/bin/true"}, Wall: sandboxtest.Patient(10 * time.Second)})
 		if err != nil {
 			t.Fatalf("join %d: %v", n, err)
 		}
@@ -396,13 +397,13 @@ func TestNewcomersAreStopped(t *testing.T) {
 		t.Skip("takes half a minute")
 	}
 	b := newNative(t)
-	box, session := openBox(t, b, sandbox.WarmPlain, 50*time.Second)
+	box, session := openBox(t, b, sandbox.WarmPlain, sandboxtest.Patient(50*time.Second))
 	ready := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_, _ = session.Exec(ctx, sandbox.Code{Name: "cell.py", Wall: 50 * time.Second, Source: `
+		_, _ = session.Exec(ctx, sandbox.Code{Name: "cell.py", Wall: sandboxtest.Patient(50 * time.Second), Source: `
 import os, signal
 own = os.getpid()
 print("waiting", flush=True)
@@ -420,7 +421,7 @@ while True:
 	results := make(chan error, 40)
 	for range cap(results) {
 		go func() {
-			process, err := box.Start(t.Context(), sandbox.Command{Args: []string{"/bin/true"}, Wall: time.Minute})
+			process, err := box.Start(t.Context(), sandbox.Command{Args: []string{"/bin/true"}, Wall: sandboxtest.Patient(time.Minute)})
 			if err == nil { // it runs, and may be stopped like any process of its user
 				err = process.Signal(t.Context(), int(unix.SIGKILL))
 			}
@@ -432,7 +433,7 @@ while True:
 			t.Log(err)
 		}
 	}
-	if took := time.Since(began); took > 40*time.Second {
+	if took := time.Since(began); took > sandboxtest.Patient(40*time.Second) {
 		t.Errorf("a start that was stopped took %v", took)
 	}
 	checker, ok := box.(interface{ Check(context.Context) error })
@@ -490,8 +491,8 @@ func TestShadowingUploads(t *testing.T) {
 	b := newNative(t)
 	for name, warm := range map[string]sandbox.Warmth{"started": sandbox.WarmNone, "forked": sandbox.WarmPlain} {
 		t.Run(name, func(t *testing.T) {
-			_, session := openBox(t, b, warm, 30*time.Second, files...)
-			r := cell(t, session, "import json, numpy, pandas, base64, encodings, sys\nprint(json.__file__, numpy.__file__)\npandas.DataFrame({'a': [1]})", 30*time.Second, false, nil)
+			_, session := openBox(t, b, warm, sandboxtest.Patient(30*time.Second), files...)
+			r := cell(t, session, "import json, numpy, pandas, base64, encodings, sys\nprint(json.__file__, numpy.__file__)\npandas.DataFrame({'a': [1]})", sandboxtest.Patient(30*time.Second), false, nil)
 			out := r.stdout.String()
 			if r.End != sandbox.EndOK || strings.Contains(out, "BREACH") || strings.Contains(out, "/home/user") || strings.Contains(out, "/data") {
 				t.Errorf("end %s, %q", r.End, out)

@@ -15,6 +15,7 @@ import (
 	"glovebox/internal/backend/native"
 	"glovebox/internal/image/imagetest"
 	"glovebox/internal/sandbox"
+	"glovebox/internal/sandbox/sandboxtest"
 	"glovebox/test/escapes"
 )
 
@@ -69,9 +70,9 @@ func judge(p escapes.Probe, v verdict) string {
 }
 
 func run(ctx context.Context, b sandbox.Backend, id sandbox.ID, warm sandbox.Warmth, p escapes.Probe) (v verdict, err error) {
-	wall := 30 * time.Second
+	wall := sandboxtest.Patient(30 * time.Second)
 	if p.Expect == "timeout" {
-		wall = 3 * time.Second
+		wall = sandboxtest.Patient(3 * time.Second)
 	}
 	box, err := b.Create(ctx, id, sandbox.Class{
 		Image: "python", Profile: p.Profile, Network: sandbox.NetworkNone, Warm: warm,
@@ -186,7 +187,8 @@ func newNative(t *testing.T) sandbox.Backend {
 	rootfs := imagetest.Rootfs(t)
 	b, err := native.New(native.Config{
 		StateDir: t.TempDir(), RuntimeDir: "/run/glovebox", Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		Rootfs: func(string) (string, func(), error) { return rootfs, func() {}, nil },
+		Rootfs:      func(string) (string, func(), error) { return rootfs, func() {}, nil },
+		ForkTimeout: sandboxtest.Patient(20 * time.Second),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -108,7 +108,7 @@ func TestKilledDaemonLeavesNothing(t *testing.T) {
 	if len(found) != 3 {
 		t.Fatalf("found %v", found)
 	}
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Second, errors.New("guests outlive their daemon"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), sandboxtest.Patient(20*time.Second), errors.New("guests outlive their daemon"))
 	defer cancel()
 	for _, handle := range found {
 		if err := host.Open(filepath.Join(handle.Owner, string(handle.ID))).WaitEmpty(ctx); err != nil {
@@ -181,7 +181,7 @@ for n in range(2, 40):
 // else; the box still ends.
 func TestStoppedFileServer(t *testing.T) {
 	b := newBackend(t)
-	l := limits(func(l *sandbox.Limits) { l.Wall = 10 * time.Second })
+	l := limits(func(l *sandbox.Limits) { l.Wall = sandboxtest.Patient(10 * time.Second) })
 	box := lease(t, b, class(), l)
 	if _, err := box.Files().Put(t.Context(), "a.txt", strings.NewReader("x")); err != nil {
 		t.Fatal(err)
@@ -195,7 +195,7 @@ for n in range(2, 60):
 	if r.End != sandbox.EndOK || !strings.HasPrefix(r.stdout.String(), "stopped\n") {
 		t.Fatalf("end %s, %q", r.End, r.stdout.String())
 	}
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, os.ErrDeadlineExceeded)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), sandboxtest.Patient(300*time.Millisecond), os.ErrDeadlineExceeded)
 	defer cancel()
 	if _, err := box.Files().Put(ctx, "b.txt", strings.NewReader("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a stopped file server answered: %v", err)

@@ -16,7 +16,7 @@ func cell(t *testing.T, session sandbox.Session, source string) *ran {
 	t.Helper()
 	r := &ran{}
 	var err error
-	if r.Result, err = session.Exec(t.Context(), sandbox.Code{Source: source, Name: "cell", Wall: 20 * time.Second}, r.take); err != nil {
+	if r.Result, err = session.Exec(t.Context(), sandbox.Code{Source: source, Name: "cell", Wall: sandboxtest.Patient(20 * time.Second)}, r.take); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -83,7 +83,7 @@ func TestForkOfABusySession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code := sandbox.Code{Source: "print('on', flush=True)\nwhile True: pass", Wall: 20 * time.Second}
+	code := sandbox.Code{Source: "print('on', flush=True)\nwhile True: pass", Wall: sandboxtest.Patient(20 * time.Second)}
 	result, err := session.Exec(t.Context(), code, func(e sandbox.Event) {
 		if e.Kind != sandbox.EventStdout {
 			return

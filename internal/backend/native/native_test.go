@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"glovebox/internal/backend/native"
 	"glovebox/internal/image/imagetest"
@@ -20,8 +21,9 @@ func newBackend(tb testing.TB, change ...func(*native.Config)) *native.Backend {
 	dir := imagetest.Rootfs(tb)
 	config := native.Config{
 		StateDir: filepath.Join(tb.TempDir(), "sandboxes"), RuntimeDir: "/run/glovebox",
-		Log:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		Rootfs: func(string) (string, func(), error) { return dir, func() {}, nil },
+		Log:         slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Rootfs:      func(string) (string, func(), error) { return dir, func() {}, nil },
+		ForkTimeout: sandboxtest.Patient(20 * time.Second),
 	}
 	for _, apply := range change {
 		apply(&config)

@@ -143,7 +143,7 @@ func TestTightPreset(t *testing.T) {
 	b := newBackend(t)
 	tight := sandbox.Class{Image: "python", Profile: sandbox.ProfileTight, Network: sandbox.NetworkNone}
 	l := limits(func(l *sandbox.Limits) {
-		l.Wall, l.CPUTime, l.Memory, l.MilliCPU, l.Processes, l.OpenFiles, l.Tmp = 10*time.Second, 10*time.Second, 256<<20, 500, 50, 100, 64<<20
+		l.Wall, l.CPUTime, l.Memory, l.MilliCPU, l.Processes, l.OpenFiles, l.Tmp = sandboxtest.Patient(10*time.Second), sandboxtest.Patient(10*time.Second), 256<<20, 500, 50, 100, 64<<20
 	})
 	t.Run("memory", func(t *testing.T) {
 		r := script(t, lease(t, b, tight, l), l, "b=[]\nwhile True: b.append(bytearray(8<<20))")

@@ -135,7 +135,7 @@ func TestKilledZygote(t *testing.T) {
 
 // TestStuckZygote: one that does not answer is replaced, and the sessions it forked live on.
 func TestStuckZygote(t *testing.T) {
-	b := newBackend(t, func(c *native.Config) { c.ForkTimeout = 3 * time.Second })
+	b := newBackend(t, func(c *native.Config) { c.ForkTimeout = sandboxtest.Patient(3 * time.Second) })
 	l := sandboxtest.DefaultLimits()
 	before := lease(t, b, warmClass(), l)
 	if err := native.SignalZygotes(b, unix.SIGSTOP); err != nil {

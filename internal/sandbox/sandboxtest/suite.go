@@ -38,14 +38,14 @@ type Suite struct {
 	// Cells are the texts to run; the zero value is PythonCells.
 	Cells    Cells
 	Features Features
-	// Patience bounds each step of the suite; zero is a minute.
+	// Patience bounds each step of the suite; zero is a minute of a usual machine.
 	Patience time.Duration
 }
 
 // DefaultLimits are small and enough for every cell of the suite.
 func DefaultLimits() sandbox.Limits {
 	return sandbox.Limits{
-		Wall: 30 * time.Second, CPUTime: time.Minute, Memory: 256 << 20, MilliCPU: 1000, Processes: 64, OpenFiles: 256,
+		Wall: Patient(30 * time.Second), CPUTime: Patient(time.Minute), Memory: 256 << 20, MilliCPU: 1000, Processes: 64, OpenFiles: 256,
 		Disk: 64 << 20, Inodes: 4096, Tmp: 32 << 20, Output: 1 << 20,
 	}
 }
@@ -63,7 +63,7 @@ func Run(t *testing.T, suite Suite) {
 		suite.Cells = PythonCells()
 	}
 	if suite.Patience == 0 {
-		suite.Patience = time.Minute
+		suite.Patience = Patient(time.Minute)
 	}
 	k := &kit{Suite: suite, backend: suite.New(t)}
 	for _, group := range []func(*testing.T, *kit){
