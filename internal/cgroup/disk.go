@@ -39,7 +39,7 @@ func DiskOf(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s is on no disk of its own (device %s, file system %#x)", dir, number, system.Type)
 	}
-	if _, err := os.Stat(filepath.Join(device, "partition")); err != nil {
+	if _, err := os.Stat(filepath.Join(device, "partition")); errors.Is(err, os.ErrNotExist) {
 		return number, nil
 	}
 	whole, err := os.ReadFile(filepath.Join(filepath.Dir(device), "dev"))

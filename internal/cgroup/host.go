@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // The controllers a run is limited and measured by.
@@ -28,8 +30,10 @@ const Parent = "glovebox"
 type Host struct {
 	// v1 maps a controller to the root of its hierarchy.
 	v1 map[string]string
-	// v2 is the root of the unified hierarchy, or empty.
+	// v2 is the folder of the unified hierarchy that groups are made in, see delegated, or empty.
 	v2 string
+	// v2Root is the group that is mounted where version 2 is.
+	v2Root string
 	// unified are the controllers that version 2 offers.
 	unified []string
 }
@@ -46,6 +50,11 @@ func Discover() (*Host, error) {
 		return nil, err
 	}
 	if host.v2 != "" {
+		membership, err := os.ReadFile("/proc/self/cgroup")
+		if err != nil {
+			return nil, err
+		}
+		host.v2 = delegated(host.v2, host.v2Root, string(membership))
 		offered, err := os.ReadFile(filepath.Join(host.v2, "cgroup.controllers"))
 		if err != nil {
 			return nil, fmt.Errorf("read the controllers of cgroup version 2: %w", err)
@@ -69,7 +78,7 @@ func parseMounts(source io.Reader) (*Host, error) {
 		switch super[0] {
 		case "cgroup2":
 			if host.v2 == "" {
-				host.v2 = mount[4]
+				host.v2, host.v2Root = mount[4], mount[3]
 			}
 		case "cgroup":
 			for option := range strings.SplitSeq(super[2], ",") {
@@ -188,7 +197,13 @@ func handOn(dir string, controllers ...string) error {
 	if len(add) == 0 {
 		return nil
 	}
-	if err := os.WriteFile(file, []byte(strings.Join(add, " ")), 0); err != nil {
+	err = os.WriteFile(file, []byte(strings.Join(add, " ")), 0)
+	if errors.Is(err, unix.EBUSY) {
+		if err = stepAside(dir); err == nil {
+			err = os.WriteFile(file, []byte(strings.Join(add, " ")), 0)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("hand on controllers %s: %w", strings.Join(add, " "), err)
 	}
 	return nil

@@ -72,3 +72,16 @@ func FuzzParseMounts(f *testing.F) {
 		}
 	})
 }
+
+// TestOwnPlace: a process outside a delegated unit makes groups at the root of what is mounted, whatever its own group is
+// called and whether it can be seen from there or not.
+func TestOwnPlace(t *testing.T) {
+	t.Parallel()
+	for _, membership := range []string{
+		"0::/\n", "0::/user.slice/session-1.scope\n", "0::/../outside\n", "4:memory:/x\n0::/\n", "4:memory:/x\n", "",
+	} {
+		if got := delegated("/no/such/mount", "/", membership); got != "/no/such/mount" {
+			t.Errorf("%q: %s", membership, got)
+		}
+	}
+}

@@ -48,6 +48,23 @@ func TestNothingHolds(t *testing.T) {
 	}
 }
 
+// TestSlowStartIsNoBrokenLimit: what the start of an interpreter used is not taken for what the busy loop used. Where
+// processors are slow the limit was called not enforced.
+func TestSlowStartIsNoBrokenLimit(t *testing.T) {
+	t.Parallel()
+	runner := answers{record: engine.Execution{Status: "ok"}}
+	runner.record.Usage.CPU, runner.record.Usage.Setup, runner.record.Usage.Wall = 3.3, 12, 1.5
+	items, err := proof.Prove(t.Context(), runner, "native", "python", 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range items {
+		if item.Limit == "cpu" && item.State != proof.Enforced {
+			t.Errorf("%+v", item)
+		}
+	}
+}
+
 // TestAttacksThatCannotRun are unknown, and count as broken: silence proves nothing.
 func TestAttacksThatCannotRun(t *testing.T) {
 	for name, runner := range map[string]answers{
