@@ -11,10 +11,10 @@ IMAGE ?= python
 ADDR ?=
 DEMO_OUT ?= demo-out
 
-.PHONY: soak long help setup build image run demo test vet race escape fuzz bench lint clean
+.PHONY: test-vm soak long help setup build image run demo test vet race escape fuzz bench lint clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 setup: ## install what is missing (apt, root; some 90 MB and half a minute on a bare Debian 12)
 	@scripts/setup
@@ -50,6 +50,9 @@ fuzz: ## every fuzz target for FUZZTIME each
 
 bench: image ## measure this program on this host, beside others that do the same work (minutes; root)
 	bin/glovebox bench
+
+test-vm: image ## the native backend and doctor on cgroup version 2 alone, in an emulated machine (root, apt; half an hour; not part of CI)
+	@scripts/test-vm
 
 soak: build ## half an hour of load; what must stay flat is printed and judged (not part of CI)
 	@scripts/soak $(SOAK)
