@@ -37,7 +37,7 @@ func DiskOf(dir string) (string, error) {
 	number := fmt.Sprintf("%d:%d", unix.Major(stat.Dev), unix.Minor(stat.Dev))
 	device, err := filepath.EvalSymlinks("/sys/dev/block/" + number)
 	if err != nil {
-		return "", fmt.Errorf("%s is on no disk of its own (device %s, file system %#x)", dir, number, system.Type)
+		return "", fmt.Errorf("device %s (file system %#x) is no disk of its own", number, system.Type)
 	}
 	if _, err := os.Stat(filepath.Join(device, "partition")); errors.Is(err, os.ErrNotExist) {
 		return number, nil

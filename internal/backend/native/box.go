@@ -311,7 +311,7 @@ func (x *Box) Lease(ctx context.Context, lease sandbox.Lease) error {
 	limits := lease.Limits
 	if limits.DiskBandwidth != nil {
 		if err := limitDisk(x.group, *limits.DiskBandwidth, x.rootfs, x.backend.config.StateDir); err != nil {
-			return &sandbox.UnsupportedError{Backend: Name, Feature: "the limit disk_bandwidth on this host: " + err.Error()}
+			return x.backend.refuseDisk(ctx, err)
 		}
 	}
 	if err := x.group.SetWeight(cgroup.WeightNormal); err != nil {

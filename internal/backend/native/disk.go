@@ -3,6 +3,7 @@
 package native
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -25,6 +26,16 @@ func limitDisk(group *cgroup.Group, limit int64, dirs ...string) error {
 		}
 	}
 	return group.SetDisk(disks, limit)
+}
+
+// refuseDisk says by name what cannot be kept. The host's paths go to the log alone.
+func (b *Backend) refuseDisk(ctx context.Context, err error) error {
+	b.config.Log.WarnContext(ctx, "the limit disk_bandwidth cannot be kept", "error", err)
+	reason := err.Error()
+	if path, ok := errors.AsType[*os.PathError](err); ok {
+		reason = path.Err.Error()
+	}
+	return &sandbox.UnsupportedError{Backend: Name, Feature: "the limit disk_bandwidth on this host (" + reason + ")"}
 }
 
 // probeDisk tries the limit on the disk of the uploads. No sandbox needs it unless it was asked for.
