@@ -14,9 +14,6 @@ const slownessVariable = "GLOVEBOX_TEST_SLOWNESS"
 // Patient returns the time that something may take here whose duration is not what is tested.
 func Patient(usual time.Duration) time.Duration { return usual * time.Duration(slowness()) }
 
-// Slow tells whether this machine is so slow that what is tested by the clock cannot be.
-func Slow() bool { return slowness() > 1 }
-
 func slowness() int {
 	times, err := strconv.Atoi(os.Getenv(slownessVariable)) //nolint:forbidigo // tests are told of their machine by it
 	if err != nil || times < 1 {
