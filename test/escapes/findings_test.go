@@ -27,7 +27,7 @@ import (
 
 // frames lets a program speak to the guest by itself.
 const frames = `
-import gc, os, sys, threading, time
+import os, sys, threading, time
 def frame(kind, flags, cell, payload):
     return len(payload).to_bytes(4) + bytes((1, kind, flags, 0)) + cell.to_bytes(4) + payload
 def message(kind, payload):
@@ -37,7 +37,7 @@ def send(data):
     view = memoryview(data)
     while view:
         view = view[os.write(3, view):]
-cell = next(o for o in gc.get_objects() if type(o).__name__ == "Channel").cell
+cell = sys.__stdout__.buffer.raw._channel.cell
 `
 
 func openBox(t *testing.T, b sandbox.Backend, warm sandbox.Warmth, wall time.Duration, files ...sandbox.InputFile) (sandbox.Sandbox, sandbox.Session) {
