@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // The controllers a run is limited and measured by.
@@ -32,6 +34,33 @@ type Host struct {
 	v2 string
 	// unified are the controllers that version 2 offers.
 	unified []string
+	// without are controllers that are not used, see Without.
+	without []string
+	// mountRoots is which folder of its hierarchy each mount shows.
+	mountRoots map[string]string
+	// faults says which controllers are mounted and cannot be used.
+	faults map[string]error
+	// foreign says that this process is root of a user namespace and not of the host.
+	foreign bool
+}
+
+// Without returns the host without these controllers: its groups have no limit and no count of theirs. It is for hosts
+// that lack them, where that was accepted.
+func (h *Host) Without(controllers ...string) *Host {
+	reduced := *h
+	reduced.without = controllers
+	return &reduced
+}
+
+// Only returns the host with one controller.
+func (h *Host) Only(controller string) *Host {
+	others := slices.DeleteFunc([]string{Memory, CPU, PIDs}, func(name string) bool { return name == controller })
+	return h.Without(others...)
+}
+
+// lacks reports whether the host is used without a controller.
+func (h *Host) lacks(controller string) bool {
+	return slices.Contains(h.without, controller) || controller == CPUAcct && slices.Contains(h.without, CPU)
 }
 
 // Discover reads which hierarchies are mounted.
@@ -52,12 +81,18 @@ func Discover() (*Host, error) {
 		}
 		host.unified = strings.Fields(string(offered))
 	}
-	return host, nil
+	own, err := os.Open("/proc/self/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	defer own.Close()
+	host.foreign = inUserNamespace()
+	return host, host.settle(own)
 }
 
 // parseMounts reads mountinfo: "... root mountpoint options [optional fields] - type source superoptions".
 func parseMounts(source io.Reader) (*Host, error) {
-	host := &Host{v1: make(map[string]string)}
+	host := &Host{v1: make(map[string]string), mountRoots: make(map[string]string)}
 	lines := bufio.NewScanner(source)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -65,6 +100,9 @@ func parseMounts(source io.Reader) (*Host, error) {
 		mount, super := strings.Fields(before), strings.Fields(after)
 		if !found || len(mount) < 5 || len(super) < 3 {
 			continue
+		}
+		if kind := super[0]; kind == "cgroup2" || kind == "cgroup" {
+			host.mountRoots[mount[4]] = mount[3]
 		}
 		switch super[0] {
 		case "cgroup2":
@@ -86,7 +124,7 @@ func parseMounts(source io.Reader) (*Host, error) {
 func (h *Host) Missing() []string {
 	var missing []string
 	for _, controller := range []string{Memory, CPU, PIDs} {
-		if h.root(controller) == "" {
+		if h.root(controller) == "" && !h.lacks(controller) {
 			missing = append(missing, controller)
 		}
 	}
@@ -109,6 +147,9 @@ func (h *Host) Kind() string {
 
 // root returns the hierarchy that serves a controller.
 func (h *Host) root(controller string) string {
+	if h.lacks(controller) {
+		return ""
+	}
 	if slices.Contains(h.unified, controller) {
 		return h.v2
 	}
@@ -177,7 +218,13 @@ func (h *Host) delegate(dir string) error {
 	if len(add) == 0 {
 		return nil
 	}
-	if err := os.WriteFile(file, []byte(strings.Join(add, " ")), 0); err != nil {
+	err = os.WriteFile(file, []byte(strings.Join(add, " ")), 0)
+	if errors.Is(err, unix.EBUSY) {
+		if err = h.stepAside(dir); err == nil {
+			err = os.WriteFile(file, []byte(strings.Join(add, " ")), 0)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("hand on controllers %s: %w", strings.Join(add, " "), err)
 	}
 	return nil

@@ -7,9 +7,10 @@ import (
 )
 
 type serveCommand struct {
-	Addr        string   `help:"Where to listen (default: 127.0.0.1:8722)." placeholder:"HOST:PORT"`
-	AllowRemote bool     `help:"Permit an address that other machines can reach."`
-	Host        []string `help:"A further name under which clients reach this server." placeholder:"NAME" sep:","`
+	Addr         string   `help:"Where to listen (default: 127.0.0.1:8722)." placeholder:"HOST:PORT"`
+	AllowRemote  bool     `help:"Permit an address that other machines can reach."`
+	SingleTenant bool     `help:"Serve on a host whose sandboxes of several tenants cannot be kept apart: all who use this server are one."`
+	Host         []string `help:"A further name under which clients reach this server." placeholder:"NAME" sep:","`
 }
 
 // Run serves until a signal comes.

@@ -20,6 +20,7 @@ import (
 	"glovebox/internal/engine"
 	"glovebox/internal/image"
 	"glovebox/internal/interpreter"
+	"glovebox/internal/rootless"
 	"glovebox/internal/sandbox"
 )
 
@@ -31,6 +32,8 @@ type Options struct {
 	Images engine.Images
 	// Pool keeps warm sandboxes ready, as a server does; a single run has no use for them.
 	Pool bool
+	// Namespace is the user namespace of this process.
+	Namespace rootless.Namespace
 	// Executions is where executions are kept; empty is a folder in the data folder.
 	Executions string
 }
@@ -91,7 +94,7 @@ func openBackends(c config.Config, options Options, rootfs rootfsFunc, log *slog
 	if list == nil {
 		list = Backends()
 	}
-	settings := Settings{State: filepath.Join(c.Data, "backends"), Runtime: c.Runtime, Rootfs: rootfs, Log: log}
+	settings := settingsOf(c, options, rootfs, log)
 	var backends []sandbox.Backend
 	var faults []error
 	for _, constructor := range list {
@@ -114,6 +117,13 @@ func openBackends(c config.Config, options Options, rootfs rootfsFunc, log *slog
 			"no backend can be used on this host: %v; `glovebox doctor` says how to mend it", err)}
 	}
 	return backends, nil
+}
+
+func settingsOf(c config.Config, options Options, rootfs rootfsFunc, log *slog.Logger) Settings {
+	return Settings{
+		State: filepath.Join(c.Data, "backends"), Runtime: c.Runtime, Rootfs: rootfs, Log: log,
+		AcceptMissing: c.AcceptMissing, Namespace: options.Namespace,
+	}
 }
 
 // Backends returns the backends, the strongest first.
@@ -276,7 +286,7 @@ func Diagnose(ctx context.Context, c config.Config, options Options, log *slog.L
 	var found []Diagnosis
 	for _, constructor := range list {
 		one := Diagnosis{Backend: constructor.Name}
-		backend, err := constructor.New(Settings{State: filepath.Join(c.Data, "backends"), Runtime: c.Runtime, Rootfs: rootfs, Log: log})
+		backend, err := constructor.New(settingsOf(c, options, rootfs, log))
 		if err == nil {
 			one.Capabilities, err = backend.Probe(ctx)
 			err = errors.Join(err, backend.Close())

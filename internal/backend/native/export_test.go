@@ -65,6 +65,3 @@ func CPUOfZygotes(b *Backend) (int64, error) {
 	}
 	return sum, nil
 }
-
-// DescribeMissing is describeMissing.
-var DescribeMissing = describeMissing
