@@ -84,14 +84,19 @@ func endedBy(end sandbox.End, name sandbox.LimitName) func(*engine.Execution) (b
 	}
 }
 
-// usedAtMost wants a busy loop kept to a share of one processor.
+// usedAtMost wants busy loops kept to a share of one processor.
 func usedAtMost(share float64) func(*engine.Execution) (bool, string) {
 	return func(x *engine.Execution) (bool, string) {
 		if x.Status != engine.Status(sandbox.EndOK) || x.Usage.Wall <= 0 {
 			return false, fmt.Sprintf("the run ended with %s", x.Status)
 		}
-		used := x.Usage.CPU / x.Usage.Wall
-		return used <= share, fmt.Sprintf("a busy loop allowed 0.25 of a processor used %.2f", used)
+		// Where nothing counts the processor time only the program can say it; and it knows when its loops began.
+		own, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimPrefix(x.Stdout, "used ")), 64)
+		if err != nil {
+			return false, ""
+		}
+		used := max(own, x.Usage.CPU/x.Usage.Wall)
+		return used <= share, fmt.Sprintf("six busy loops allowed 0.25 of a processor used %.2f", used)
 	}
 }
 

@@ -4,8 +4,11 @@ package native
 
 import (
 	"errors"
+	"os"
 
 	"golang.org/x/sys/unix"
+
+	"glovebox/internal/cgroup"
 )
 
 // KillKeeper kills the backend's keeper, as an operator or the kernel might.
@@ -64,4 +67,18 @@ func CPUOfZygotes(b *Backend) (int64, error) {
 		sum += int64(usage)
 	}
 	return sum, nil
+}
+
+// Weaken makes every box of the backend go without these layers, with a guest that was built for it. The name "cgroup"
+// stands for all control groups.
+func Weaken(b *Backend, guest *os.File, layers ...string) {
+	_ = b.guest.Close()
+	b.guest = guest
+	for _, name := range layers {
+		if name == "cgroup" {
+			b.cgroups = b.cgroups.Without(cgroup.Memory, cgroup.CPU, cgroup.PIDs)
+			continue
+		}
+		b.without = append(b.without, name)
+	}
 }

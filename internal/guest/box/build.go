@@ -44,7 +44,7 @@ func Build(spec Spec) (Handles, error) {
 		{"show the host", showHost, ""},
 		{"mount the folders", mountFolders, ""},
 		{"mount /dev", mountDev, ""},
-		{"mount /proc", mountProc, ""},
+		{"mount /proc", mountProc, layer.PIDs},
 		{"enter the root", enterRoot, ""},
 	}
 	for _, step := range steps {
