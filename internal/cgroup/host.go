@@ -40,6 +40,8 @@ type Host struct {
 	mountRoots map[string]string
 	// faults says which controllers are mounted and cannot be used.
 	faults map[string]error
+	// kind is what is mounted, whether it can be used or not.
+	kind string
 	// foreign says that this process is root of a user namespace and not of the host.
 	foreign bool
 }
@@ -86,7 +88,7 @@ func Discover() (*Host, error) {
 		return nil, err
 	}
 	defer own.Close()
-	host.foreign = inUserNamespace()
+	host.foreign, host.kind = inUserNamespace(), host.Kind()
 	return host, host.settle(own)
 }
 
@@ -134,6 +136,8 @@ func (h *Host) Missing() []string {
 // Kind says what the host has: v1, v2, hybrid or none.
 func (h *Host) Kind() string {
 	switch {
+	case h.kind != "":
+		return h.kind
 	case h.v2 == "" && len(h.v1) == 0:
 		return "none"
 	case len(h.v1) == 0:

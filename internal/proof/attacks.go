@@ -28,6 +28,7 @@ const (
 	mendNet    = "the network namespace must be empty: use a kernel with network namespaces and report this host"
 	mendNames  = "every sandbox must have namespaces of its own: use a kernel with all of them and report this host"
 	mendPaths  = "path rules must hold: use Linux 5.13 or newer with landlock in its lsm= list"
+	mendUser   = "programs must have a uid of their own: `glovebox doctor` says what the layer uid needs"
 	mendCalls  = "the system call filter must hold: use a kernel with CONFIG_SECCOMP_FILTER and report this host"
 )
 
@@ -50,6 +51,7 @@ func table() []attack {
 		{limit: "other sandboxes", program: "others.py", mend: mendBox},
 		{limit: "namespaces", program: "namespaces.py", judge: ownNamespaces, mend: mendNames},
 		{limit: "path rules", program: "paths.py", layer: "landlock", mend: mendPaths},
+		{limit: "user", program: "user.py", layer: "uid", mend: mendUser},
 		{limit: "escalation", program: "escalation.py", mend: mendBox},
 		{limit: "system calls", program: "calls.py", mend: mendCalls},
 		{limit: "leftover processes", program: "leftovers.py", judge: nothingLeft, mend: mendCgroup},

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -43,7 +44,7 @@ func Enter(args []string) (ns Namespace, rest []string, code int, done bool) {
 		}
 		return ns, args[1:], 0, false
 	case mayMount():
-		return Namespace{Outer: os.Geteuid()}, args, 0, false
+		return Namespace{Outer: os.Geteuid(), UIDs: uidsHere()}, args, 0, false
 	}
 	code, err := start(args)
 	if err != nil {
@@ -57,6 +58,23 @@ func mayMount() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
+}
+
+// uidsHere returns how many uids, from 0 on, a user namespace that others made for this process has, as container engines
+// do; 0 on the host itself.
+func uidsHere() int {
+	content, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return 0
+	}
+	const whole = 1<<32 - 1
+	for line := range strings.Lines(string(content)) {
+		var inside, outside, count int
+		if _, err := fmt.Sscan(line, &inside, &outside, &count); err == nil && inside == 0 && count < whole {
+			return count
+		}
+	}
+	return 0
 }
 
 // ready is what the second process answers; an empty Error means that it goes on.

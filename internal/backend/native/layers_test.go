@@ -52,7 +52,7 @@ func removals() []struct {
 		{layer: layer.IPC, broken: []string{"namespaces"}, probe: privileged + sharedMemory()},
 		{layer: layer.UTS, broken: []string{"namespaces"}, probe: privileged + hostName},
 		{layer: layer.Cgroups, broken: []string{"namespaces"}, probe: privileged + hostWrites},
-		{layer: layer.UID, broken: []string{"escalation", "other sandboxes"}, probe: privileged + hostWrites + rootFiles},
+		{layer: layer.UID, broken: []string{"user"}, probe: privileged + hostWrites + rootFiles},
 	}
 }
 
