@@ -98,7 +98,11 @@ func usedAtMost(share float64) func(*engine.Execution) (bool, string) {
 			return false, ""
 		}
 		used := max(own, x.Usage.CPU/x.Usage.Wall)
-		return used <= share, fmt.Sprintf("six busy loops allowed 0.25 of a processor used %.2f", used)
+		evidence := fmt.Sprintf("six busy loops allowed 0.25 of a processor used %.2f", used)
+		if used < share/2 {
+			evidence += ": this host was too busy to give them more"
+		}
+		return used <= share, evidence
 	}
 }
 
@@ -133,7 +137,7 @@ func ownNamespaces(x *engine.Execution) (bool, string) {
 		return false, ""
 	case uids < 1 || uids > sandboxUIDs:
 		shared = append(shared, fmt.Sprintf("user has %d uids: it is not of this sandbox alone", uids))
-	case parent != 1:
+	case parent > 1: // 1 is the sandbox's first process, 0 a parent outside, as a session has that was forked into it
 		shared = append(shared, "pid is not of this sandbox alone")
 	}
 	if len(shared) > 0 {

@@ -31,8 +31,12 @@ func (b *Backend) probe() sandbox.Capabilities {
 	layers := []sandbox.Layer{b.probeRoot()}
 	if layers[0].Present {
 		layers = append(layers, b.probeUIDs())
-		layers = append(layers, b.probeNamespaces()...)
-		layers = append(layers, b.probeProc(), b.probeMounts())
+		namespaces := b.probeNamespaces()
+		layers = append(layers, namespaces...)
+		if namespaces[0].Present { // without that, nothing would be learnt
+			layers = append(layers, b.probeProc())
+		}
+		layers = append(layers, b.probeMounts())
 	}
 	layers = append(layers, probeLandlock(), probeSeccomp())
 	layers = append(layers, b.probeCgroups()...)
@@ -121,8 +125,11 @@ func (b *Backend) probeUIDs() sandbox.Layer {
 	var err error
 	space := spaceOf(b.config.UIDs)
 	if space.single() {
-		err = fmt.Errorf("programs run as the user who started glovebox, and those of all sandboxes share that uid, its groups and its budgets: %s",
-			b.config.Rootless)
+		why := b.config.Rootless
+		if why == "" {
+			why = fmt.Sprintf("the user namespace that glovebox was started in has %d uids", b.config.UIDs)
+		}
+		err = fmt.Errorf("programs run as the user who started glovebox, and those of all sandboxes share that uid, its groups and its budgets: %s", why)
 	}
 	l := layerOf(layer.UID, err, fmt.Sprintf("%d ranges of %d uids", space.ranges, space.size),
 		"install newuidmap and newgidmap (Debian: apt install uidmap) and grant ids: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER")
@@ -154,9 +161,12 @@ func (b *Backend) probeNamespaces() []sandbox.Layer {
 // probeProc mounts a /proc as the keeper does: the kernel refuses that where something of the visible one is covered.
 func (b *Backend) probeProc() sandbox.Layer {
 	err := b.tryNamespace(keeper.ProbeProcCommand, unix.CLONE_NEWPID|unix.CLONE_NEWNS)
-	return layerOf("proc_mount", err, "a /proc of its own was mounted",
-		"let nothing be mounted over folders of /proc: container engines do that, and leave it with --security-opt systempaths=unconfined "+
-			"(Docker) or unmask=ALL (Podman)")
+	mend := "let nothing be mounted over folders of /proc: container engines do that, and leave it with --security-opt systempaths=unconfined " +
+		"(Docker) or unmask=ALL (Podman)"
+	if filtered() {
+		mend += "; or " + namespaceMend()
+	}
+	return layerOf("proc_mount", err, "a /proc of its own was mounted", mend)
 }
 
 func (b *Backend) tryNamespace(role string, flags uintptr) error {
