@@ -58,7 +58,7 @@ func runMapper(tool string, pid, own, first, count int) error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), mapTimeout, errors.New("it took too long"))
 	defer cancel()
 	args := []string{strconv.Itoa(pid), "0", strconv.Itoa(own), "1", "1", strconv.Itoa(first), strconv.Itoa(count)}
-	output, err := exec.CommandContext(ctx, tool, args...).CombinedOutput()
+	output, err := exec.CommandContext(ctx, tool, args...).CombinedOutput() //nolint:gosec // one of two tools, and numbers
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", tool, err, strings.TrimSpace(string(output)))
 	}
@@ -68,10 +68,13 @@ func runMapper(tool string, pid, own, first, count int) error {
 // mapOwn maps the user's own ids alone, which takes no tool.
 func mapOwn(pid int) error {
 	dir := fmt.Sprintf("/proc/%d/", pid)
+	write := func(name, text string) error {
+		return os.WriteFile(dir+name, []byte(text), 0) //nolint:gosec // of our own child
+	}
 	return errors.Join(
-		os.WriteFile(dir+"setgroups", []byte("deny"), 0),
-		os.WriteFile(dir+"uid_map", fmt.Appendf(nil, "0 %d 1", os.Getuid()), 0),
-		os.WriteFile(dir+"gid_map", fmt.Appendf(nil, "0 %d 1", os.Getgid()), 0),
+		write("setgroups", "deny"),
+		write("uid_map", fmt.Sprintf("0 %d 1", os.Getuid())),
+		write("gid_map", fmt.Sprintf("0 %d 1", os.Getgid())),
 	)
 }
 

@@ -124,7 +124,8 @@ func start(args []string) (int, error) {
 	}
 	control, theirs := os.NewFile(uintptr(pair[0]), "control"), os.NewFile(uintptr(pair[1]), "control")
 	defer control.Close()
-	process, err := os.StartProcess("/proc/self/exe", append([]string{os.Args[0], command}, args...), &os.ProcAttr{
+	again := append([]string{os.Args[0], command}, args...)
+	process, err := os.StartProcess("/proc/self/exe", again, &os.ProcAttr{ //nolint:gosec // this program, with its own arguments
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, theirs},
 		Sys: &syscall.SysProcAttr{
 			Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS,

@@ -31,7 +31,8 @@ const toUser = `exec setpriv --reuid 65100 --regid 65100 --clear-groups "$@"`
 // refuses makes clone and unshare with CLONE_NEWUSER fail.
 func refuses(errno unix.Errno) []answer {
 	return []answer{
-		{Call: unix.SYS_CLONE, Mask: unix.CLONE_NEWUSER, Errno: errno}, {Call: unix.SYS_UNSHARE, Errno: errno},
+		{Call: unix.SYS_CLONE, Mask: unix.CLONE_NEWUSER, Errno: errno},
+		{Call: unix.SYS_UNSHARE, Errno: errno},
 		{Call: unix.SYS_CLONE3, Errno: unix.ENOSYS},
 	}
 }

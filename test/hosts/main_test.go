@@ -123,9 +123,9 @@ func (h host) run(t *testing.T, args ...string) (stdout, stderr string) {
 // dataFolder is one that every user may write to, without images.
 func dataFolder(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "glovebox-hosts-*")
+	dir, err := os.MkdirTemp("/tmp", "glovebox-hosts-*") //nolint:usetesting // other users cannot pass to a folder of the test
 	if err == nil {
-		err = os.Chmod(dir, 0o777) //nolint:gosec // for the users of the test
+		err = os.Chmod(dir, 0o777)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -99,7 +99,7 @@ func TestUserWithoutAnything(t *testing.T) {
 		t.Errorf("not supported: %v, want %v", open, lost)
 	}
 	script := filepath.Join(dataFolder(t), "script.py")
-	if err := os.WriteFile(script, []byte("print(6 * 7)\n"), 0o644); err != nil { //nolint:gosec // the user reads it
+	if err := os.WriteFile(script, []byte("print(6 * 7)\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	stdout, stderr := h.run(t, "run", script)
@@ -121,7 +121,7 @@ func TestUserWithoutAnything(t *testing.T) {
 func TestWarmForUser(t *testing.T) {
 	needRoot(t)
 	script := filepath.Join(dataFolder(t), "script.py")
-	if err := os.WriteFile(script, []byte("import os\nprint('uid', os.getuid())\n"), 0o644); err != nil { //nolint:gosec // the user reads it
+	if err := os.WriteFile(script, []byte("import os\nprint('uid', os.getuid())\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	serve := `timeout --signal=TERM 120 setpriv --reuid 65100 --regid 65100 --clear-groups "$1" serve --addr 127.0.0.1:0 > /tmp/hosttest/announced 2>&1 &

@@ -183,8 +183,11 @@ type namespace struct {
 
 func namespaces() []namespace {
 	return []namespace{
-		{layer.Users, unix.CLONE_NEWUSER}, {layer.PIDs, unix.CLONE_NEWPID}, {layer.Network, unix.CLONE_NEWNET},
-		{layer.IPC, unix.CLONE_NEWIPC}, {layer.UTS, unix.CLONE_NEWUTS},
+		{layer.Users, unix.CLONE_NEWUSER},
+		{layer.PIDs, unix.CLONE_NEWPID},
+		{layer.Network, unix.CLONE_NEWNET},
+		{layer.IPC, unix.CLONE_NEWIPC},
+		{layer.UTS, unix.CLONE_NEWUTS},
 	}
 }
 
