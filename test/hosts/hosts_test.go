@@ -144,3 +144,33 @@ func TestServeRefusesTenants(t *testing.T) {
 		}
 	}
 }
+
+// TestServeForOneTenant: named, it starts on the same host.
+func TestServeForOneTenant(t *testing.T) {
+	needRoot(t)
+	serve := `setpriv --reuid 65100 --regid 65100 --clear-groups "$@" > /tmp/hosttest/announced 2>&1 &
+server=$!
+until grep -q listens /tmp/hosttest/announced || ! kill -0 $server 2>/dev/null; do sleep 0.1; done
+cat /tmp/hosttest/announced
+kill $server
+wait $server
+`
+	h := host{script: asUser(false) + serve, args: []string{"--accept-missing=cgroup_memory,cgroup_cpu,cgroup_pids"}}
+	stdout, _ := h.run(t, "serve", "--addr", "127.0.0.1:0", "--single-tenant")
+	for _, part := range []string{"glovebox listens on", "layer=uid", "layer=cgroup_memory"} {
+		if !strings.Contains(stdout, part) {
+			t.Errorf("%q is not said", part)
+		}
+	}
+}
+
+// TestAcceptOnlyWhatIsNamed: a layer that nothing else replaces cannot be given up, and the spelling is checked.
+func TestAcceptOnlyWhatIsNamed(t *testing.T) {
+	needRoot(t)
+	for _, name := range []string{"seccomp", "user_namespace", "uid", "landlok"} {
+		found := host{args: []string{"--accept-missing=" + name}}.diagnose(t)
+		if found.Available || !strings.Contains(found.Why, `"`+name+`" is not one of landlock, cgroup_memory`) {
+			t.Errorf("%s: %+v", name, found)
+		}
+	}
+}

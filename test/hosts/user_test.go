@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"glovebox/internal/image/imagetest"
 	"glovebox/internal/proof"
 )
@@ -141,5 +143,18 @@ wait $server
 	stdout, stderr := h.run(t, "run", "--json", script)
 	if !strings.Contains(stdout, `"uid 1000`) || !strings.Contains(stdout, `"pool_hit":true`) {
 		t.Errorf("%s%s", stdout, stderr)
+	}
+}
+
+// TestWithoutLandlock: on a kernel without Landlock, accepted, every other attack is held, and a run works.
+func TestWithoutLandlock(t *testing.T) {
+	needRoot(t)
+	h := host{
+		script:  "mkdir -p /tmp/hosttest && mount -t tmpfs tmpfs /tmp/hosttest\n" + withImages(t),
+		answers: []answer{{Call: unix.SYS_LANDLOCK_CREATE_RULESET, Errno: unix.ENOSYS}}, args: []string{"--accept-missing=landlock"},
+	}
+	open := h.prove(t)
+	if len(open) != 2 || open["landlock"] != proof.NotSupported || open["path rules"] != proof.NotSupported {
+		t.Errorf("not enforced: %v", open)
 	}
 }
