@@ -7,6 +7,13 @@ import (
 	"os"
 
 	"glovebox/internal/cli"
+	"glovebox/internal/rootless"
 )
 
-func main() { os.Exit(cli.Main(cli.Host())) }
+func main() {
+	namespace, args, code, done := rootless.Enter(os.Args[1:])
+	if done {
+		os.Exit(code)
+	}
+	os.Exit(cli.Main(cli.HostIn(args, namespace)))
+}

@@ -35,8 +35,10 @@ func run(args []string) error {
 		return errors.New("this program is started by glovebox; it has no use by itself")
 	}
 	switch args[0] {
-	case "probe": // started to see whether a namespace can be had
+	case keeper.ProbeCommand:
 		return nil
+	case keeper.ProbeProcCommand:
+		return keeper.ProbeProc()
 	case keeper.Command:
 		return keeper.Main()
 	case keeper.InitCommand:
@@ -56,7 +58,7 @@ func run(args []string) error {
 const heapLimit = 40 << 20
 
 func serveBox() error {
-	cgroups, err := box.Init()
+	cgroups, without, err := box.Init()
 	if errors.Is(err, box.ErrDaemonGone) {
 		return nil
 	}
@@ -68,7 +70,7 @@ func serveBox() error {
 		return err
 	}
 	debug.SetMemoryLimit(heapLimit)
-	served := agent.New(os.NewFile(box.ChannelFD, "channel"), cgroups)
+	served := agent.New(os.NewFile(box.ChannelFD, "channel"), cgroups, without)
 	go served.ServeLane(box.LaneFD)
 	return served.Serve()
 }

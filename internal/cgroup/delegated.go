@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -19,21 +19,15 @@ const Aside = Parent + "-daemon"
 
 // delegated returns the folder of version 2 that this process was given to make groups in: the unit that systemd delegated
 // to it, so that the unit's limits and end hold for all sandboxes too, or else the root of what is mounted. mountRoot is
-// the group that is mounted at mountPoint.
-func delegated(mountPoint, mountRoot, membership string) string {
-	for line := range strings.Lines(membership) {
-		own, found := strings.CutPrefix(strings.TrimSpace(line), "0::")
-		if !found {
-			continue
-		}
-		below, err := filepath.Rel(mountRoot, own)
-		if err != nil || below == ".." || strings.HasPrefix(below, "../") {
-			break
-		}
-		for ; below != "." && below != "/"; below = filepath.Dir(below) {
-			if dir := filepath.Join(mountPoint, below); isDelegated(dir) {
-				return dir
-			}
+// the group that is mounted at mountPoint, own the one that this process is in.
+func delegated(mountPoint, mountRoot, own string) string {
+	below, err := filepath.Rel(mountRoot, own)
+	if err != nil || below == ".." || strings.HasPrefix(below, "../") {
+		return mountPoint
+	}
+	for ; below != "." && below != "/"; below = filepath.Dir(below) {
+		if dir := filepath.Join(mountPoint, below); isDelegated(dir) {
+			return dir
 		}
 	}
 	return mountPoint
@@ -50,18 +44,24 @@ func isDelegated(dir string) bool {
 	return false
 }
 
-// stepAside moves this process out of dir, which the kernel called busy, into a leaf of it.
-func stepAside(dir string) error {
+// stepAside moves this process, and the one that started it in a user namespace, out of dir, which the kernel called busy,
+// into a leaf of it.
+func (h *Host) stepAside(dir string) error {
 	inside, err := readPIDs(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
 		return err
-	}
-	if !slices.Contains(inside, os.Getpid()) {
-		return fmt.Errorf("processes %v are in %s, which is to hold groups: move them into a group beneath it", inside, dir)
 	}
 	leaf := filepath.Join(dir, Aside)
 	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	return os.WriteFile(filepath.Join(leaf, "cgroup.procs"), []byte("0"), 0)
+	for _, pid := range inside {
+		if pid != os.Getpid() && (!h.foreign || pid != os.Getppid()) {
+			return fmt.Errorf("process %d is in %s, which is to hold groups: move it into a group beneath it", pid, dir)
+		}
+		if err := os.WriteFile(filepath.Join(leaf, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -66,7 +66,7 @@ func (g *Group) setUnifiedDisk(disks []string, bytes string) error {
 	// The controller is handed on only where such a limit was asked for: it costs every group beneath.
 	dir := g.host.v2
 	for element := range strings.SplitSeq(g.path, "/") {
-		if err := handOn(dir, IO); err != nil {
+		if err := g.host.handOn(dir, IO); err != nil {
 			return err
 		}
 		dir = filepath.Join(dir, element)

@@ -37,10 +37,20 @@ func (g *Group) Set(l Limits) error {
 	if l.Memory <= 0 || l.MilliCPU <= 0 || l.PIDs <= 0 {
 		return fmt.Errorf("cgroup limits %+v: every one must be positive", l)
 	}
-	return errors.Join(g.setMemory(l.Memory), g.setCPU(l.MilliCPU), g.set(PIDs, "pids.max", strconv.FormatInt(l.PIDs, 10)))
+	return errors.Join(g.setMemory(l.Memory), g.setCPU(l.MilliCPU), g.setPIDs(l.PIDs))
+}
+
+func (g *Group) setPIDs(limit int64) error {
+	if g.host.lacks(PIDs) {
+		return nil
+	}
+	return g.set(PIDs, "pids.max", strconv.FormatInt(limit, 10))
 }
 
 func (g *Group) setMemory(limit int64) error {
+	if g.host.lacks(Memory) {
+		return nil
+	}
 	value := strconv.FormatInt(limit, 10)
 	if g.unified(Memory) {
 		return errors.Join(g.set(Memory, "memory.max", value), g.setIfThere(Memory, "memory.swap.max", "0"))
@@ -64,6 +74,9 @@ func (g *Group) setMemory(limit int64) error {
 const socketMemory = 32 << 20
 
 func (g *Group) setCPU(milli int64) error {
+	if g.host.lacks(CPU) {
+		return nil
+	}
 	quota := strconv.FormatInt(milli*period/1000, 10)
 	if g.unified(CPU) {
 		return g.set(CPU, "cpu.max", quota+" "+strconv.Itoa(period))
@@ -86,18 +99,26 @@ func (g *Group) SetWeight(weight int64) error {
 	if weight < 1 || weight > 1000 {
 		return fmt.Errorf("cgroup weight %d: 1 to 1000 are allowed", weight)
 	}
+	if g.host.lacks(CPU) {
+		return nil
+	}
 	if g.unified(CPU) {
 		return g.set(CPU, "cpu.weight", strconv.FormatInt(weight, 10))
 	}
 	return g.set(CPU, "cpu.shares", strconv.FormatInt(max(2, weight*1024/WeightNormal), 10))
 }
 
-// Procs opens the group's cgroup.procs in every hierarchy. Whoever writes "0" to all of them joins. The caller closes
-// them.
-func (g *Group) Procs() ([]*os.File, error) {
+// Procs opens the group's cgroup.procs in every hierarchy. Whoever writes "0" to all of them joins, which a process of
+// this uid may. The caller closes them.
+func (g *Group) Procs(uid int) ([]*os.File, error) {
 	var files []*os.File
 	for _, root := range g.host.roots() {
-		file, err := os.OpenFile(filepath.Join(root, g.path, "cgroup.procs"), os.O_WRONLY, 0)
+		path := filepath.Join(root, g.path, "cgroup.procs")
+		file, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if g.host.foreign && root != g.host.v2 {
+			_ = file.Close() // nil is an error and no harm
+			file, err = openAs(path, uid)
+		}
 		if err != nil {
 			for _, opened := range files {
 				_ = opened.Close()
@@ -109,7 +130,8 @@ func (g *Group) Procs() ([]*os.File, error) {
 	return files, nil
 }
 
-// Usage is what the kernel counted for the group since it was made.
+// Usage is what the kernel counted for the group since it was made. What a controller that is not there would count is
+// zero.
 type Usage struct {
 	CPU         time.Duration
 	MemoryPeak  int64
@@ -120,6 +142,9 @@ type Usage struct {
 
 // CPU reads the processor time that the group and the groups beneath it used, also those that are gone.
 func (g *Group) CPU() (time.Duration, error) {
+	if g.host.lacks(CPU) {
+		return 0, nil
+	}
 	if g.unified(CPU) {
 		micro, err := g.field(CPU, "cpu.stat", "usage_usec")
 		return time.Duration(micro) * time.Microsecond, err
@@ -133,15 +158,20 @@ func (g *Group) Usage() (Usage, error) {
 	var u Usage
 	var errs [4]error
 	u.CPU, errs[0] = g.CPU()
-	if g.unified(Memory) {
+	switch {
+	case g.host.lacks(Memory):
+	case g.unified(Memory):
 		u.MemoryPeak, errs[1] = g.number(Memory, "memory.peak")
 		if errors.Is(errs[1], os.ErrNotExist) { // before Linux 5.19
 			u.MemoryPeak, errs[1] = g.number(Memory, "memory.current")
 		}
 		u.OOMKills, errs[2] = g.field(Memory, "memory.events", "oom_kill")
-	} else {
+	default:
 		u.MemoryPeak, errs[1] = g.number(Memory, "memory.max_usage_in_bytes")
 		u.OOMKills, errs[2] = g.field(Memory, "memory.oom_control", "oom_kill")
+	}
+	if g.host.lacks(PIDs) {
+		return u, errors.Join(errs[:]...)
 	}
 	u.PIDRefusals, errs[3] = g.field(PIDs, "pids.events", "max")
 	u.PIDsPeak, _ = g.number(PIDs, "pids.peak") // since Linux 6.1
@@ -154,10 +184,18 @@ func (g *Group) Empty() (bool, error) {
 	return len(pids) == 0, err
 }
 
-// pids lists the processes of the group and the groups beneath it, as the hierarchy that counts them has them.
+// pids lists the processes of the group and the groups beneath it, as the hierarchy that counts them has them, or another
+// one where none does. Without any hierarchy it knows of none.
 func (g *Group) pids() ([]int, error) {
+	root := g.host.root(PIDs)
+	if roots := g.host.roots(); root == "" && len(roots) > 0 {
+		root = roots[0]
+	}
+	if root == "" {
+		return nil, nil
+	}
 	var pids []int
-	err := filepath.WalkDir(filepath.Join(g.host.root(PIDs), g.path), func(path string, entry os.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(root, g.path), func(path string, entry os.DirEntry, err error) error {
 		if errors.Is(err, os.ErrNotExist) {
 			return nil
 		}
@@ -193,7 +231,7 @@ func readPIDs(file string) ([]int, error) {
 // Kill ends every process in the group and beneath it: with one write where version 2 can, otherwise one by one. It
 // does not wait.
 func (g *Group) Kill() error {
-	if g.unified(PIDs) {
+	if g.unified(PIDs) && !g.host.lacks(PIDs) {
 		if os.WriteFile(filepath.Join(g.host.v2, g.path, "cgroup.kill"), []byte("1"), 0) == nil {
 			return nil
 		} // before Linux 5.14 there is no such file

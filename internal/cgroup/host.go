@@ -32,10 +32,37 @@ type Host struct {
 	v1 map[string]string
 	// v2 is the folder of the unified hierarchy that groups are made in, see delegated, or empty.
 	v2 string
-	// v2Root is the group that is mounted where version 2 is.
-	v2Root string
 	// unified are the controllers that version 2 offers.
 	unified []string
+	// without are controllers that are not used, see Without.
+	without []string
+	// mountRoots is which folder of its hierarchy each mount shows.
+	mountRoots map[string]string
+	// faults says which controllers are mounted and cannot be used.
+	faults map[string]error
+	// kind is what is mounted, whether it can be used or not.
+	kind string
+	// foreign says that this process is root of a user namespace and not of the host.
+	foreign bool
+}
+
+// Without returns the host without these controllers: its groups have no limit and no count of theirs. It is for hosts
+// that lack them, where that was accepted.
+func (h *Host) Without(controllers ...string) *Host {
+	reduced := *h
+	reduced.without = controllers
+	return &reduced
+}
+
+// Only returns the host with one controller.
+func (h *Host) Only(controller string) *Host {
+	others := slices.DeleteFunc([]string{Memory, CPU, PIDs}, func(name string) bool { return name == controller })
+	return h.Without(others...)
+}
+
+// lacks reports whether the host is used without a controller.
+func (h *Host) lacks(controller string) bool {
+	return slices.Contains(h.without, controller) || controller == CPUAcct && slices.Contains(h.without, CPU)
 }
 
 // Discover reads which hierarchies are mounted.
@@ -49,24 +76,18 @@ func Discover() (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	if host.v2 != "" {
-		membership, err := os.ReadFile("/proc/self/cgroup")
-		if err != nil {
-			return nil, err
-		}
-		host.v2 = delegated(host.v2, host.v2Root, string(membership))
-		offered, err := os.ReadFile(filepath.Join(host.v2, "cgroup.controllers"))
-		if err != nil {
-			return nil, fmt.Errorf("read the controllers of cgroup version 2: %w", err)
-		}
-		host.unified = strings.Fields(string(offered))
+	own, err := os.Open("/proc/self/cgroup")
+	if err != nil {
+		return nil, err
 	}
-	return host, nil
+	defer own.Close()
+	host.foreign, host.kind = inUserNamespace(), host.Kind()
+	return host, host.settle(own)
 }
 
 // parseMounts reads mountinfo: "... root mountpoint options [optional fields] - type source superoptions".
 func parseMounts(source io.Reader) (*Host, error) {
-	host := &Host{v1: make(map[string]string)}
+	host := &Host{v1: make(map[string]string), mountRoots: make(map[string]string)}
 	lines := bufio.NewScanner(source)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -75,10 +96,13 @@ func parseMounts(source io.Reader) (*Host, error) {
 		if !found || len(mount) < 5 || len(super) < 3 {
 			continue
 		}
+		if kind := super[0]; kind == "cgroup2" || kind == "cgroup" {
+			host.mountRoots[mount[4]] = mount[3]
+		}
 		switch super[0] {
 		case "cgroup2":
 			if host.v2 == "" {
-				host.v2, host.v2Root = mount[4], mount[3]
+				host.v2 = mount[4]
 			}
 		case "cgroup":
 			for option := range strings.SplitSeq(super[2], ",") {
@@ -95,7 +119,7 @@ func parseMounts(source io.Reader) (*Host, error) {
 func (h *Host) Missing() []string {
 	var missing []string
 	for _, controller := range []string{Memory, CPU, PIDs} {
-		if h.root(controller) == "" {
+		if h.root(controller) == "" && !h.lacks(controller) {
 			missing = append(missing, controller)
 		}
 	}
@@ -105,6 +129,8 @@ func (h *Host) Missing() []string {
 // Kind says what the host has: v1, v2, hybrid or none.
 func (h *Host) Kind() string {
 	switch {
+	case h.kind != "":
+		return h.kind
 	case h.v2 == "" && len(h.v1) == 0:
 		return "none"
 	case len(h.v1) == 0:
@@ -118,6 +144,9 @@ func (h *Host) Kind() string {
 
 // root returns the hierarchy that serves a controller.
 func (h *Host) root(controller string) string {
+	if h.lacks(controller) {
+		return ""
+	}
 	if slices.Contains(h.unified, controller) {
 		return h.v2
 	}
@@ -178,11 +207,11 @@ func (h *Host) delegate(dir string) error {
 			controllers = append(controllers, controller)
 		}
 	}
-	return handOn(dir, controllers...)
+	return h.handOn(dir, controllers...)
 }
 
 // handOn gives controllers of version 2 to the groups beneath dir.
-func handOn(dir string, controllers ...string) error {
+func (h *Host) handOn(dir string, controllers ...string) error {
 	file := filepath.Join(dir, "cgroup.subtree_control")
 	enabled, err := os.ReadFile(file)
 	if err != nil {
@@ -199,7 +228,7 @@ func handOn(dir string, controllers ...string) error {
 	}
 	err = os.WriteFile(file, []byte(strings.Join(add, " ")), 0)
 	if errors.Is(err, unix.EBUSY) {
-		if err = stepAside(dir); err == nil {
+		if err = h.stepAside(dir); err == nil {
 			err = os.WriteFile(file, []byte(strings.Join(add, " ")), 0)
 		}
 	}

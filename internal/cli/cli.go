@@ -18,6 +18,7 @@ import (
 	"glovebox/internal/config"
 	"glovebox/internal/daemon"
 	"glovebox/internal/engine"
+	"glovebox/internal/rootless"
 )
 
 // Process is what a command has of its surroundings.
@@ -36,11 +37,16 @@ type Process struct {
 }
 
 // Host is the process as the system started it.
-func Host() Process {
+func Host() Process { return HostIn(os.Args[1:], rootless.Namespace{Outer: os.Geteuid()}) }
+
+// HostIn is a process with these arguments, in a user namespace of a user, or in none.
+func HostIn(args []string, namespace rootless.Namespace) Process {
+	environment := config.Host()
+	environment.Root = namespace.Outer == 0 // inside a namespace everybody is
 	return Process{
-		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Args: args, Daemon: daemon.Options{Namespace: namespace}, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		StdoutTerminal: isTerminal(os.Stdout), StderrTerminal: isTerminal(os.Stderr),
-		Environment: config.Host(), Signals: []os.Signal{syscall.SIGINT, syscall.SIGTERM},
+		Environment: environment, Signals: []os.Signal{syscall.SIGINT, syscall.SIGTERM},
 	}
 }
 
@@ -48,6 +54,8 @@ func Host() Process {
 type commands struct {
 	Config string `help:"Configuration file (default: ${config_file}, when there is one)." placeholder:"FILE" type:"path"`
 	Data   string `help:"Folder for images, executions and the server's socket (default: GLOVEBOX_DATA, or ${default_data})." placeholder:"DIR" type:"path"`
+
+	AcceptMissing []string `help:"Do without layers that this host lacks, by their names in glovebox doctor; what they limit is not limited." placeholder:"LAYER" sep:","`
 
 	ShowVersion kong.VersionFlag `name:"version" help:"Show the version."`
 
@@ -182,7 +190,10 @@ func (s *session) load(c commands) error {
 	if c.Serve.AllowRemote {
 		flags.AllowRemote = &c.Serve.AllowRemote
 	}
-	flags.Hosts = c.Serve.Host
+	if c.Serve.SingleTenant {
+		flags.SingleTenant = &c.Serve.SingleTenant
+	}
+	flags.Hosts, flags.AcceptMissing = c.Serve.Host, c.AcceptMissing
 	loaded, err := config.Load(s.Environment, flags)
 	if err != nil {
 		return usage("the configuration is not valid: %s", strings.ReplaceAll(err.Error(), "\n", "; "))

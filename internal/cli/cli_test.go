@@ -165,7 +165,7 @@ func TestServerThatDies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loaded.Addr, loaded.Drain = "127.0.0.1:0", config.Duration(time.Millisecond)
+	loaded.Addr, loaded.Drain, loaded.Prove = "127.0.0.1:0", config.Duration(time.Millisecond), false
 	announced := &recorder{until: "token", seen: make(chan struct{})}
 	served := make(chan error)
 	go func() { served <- daemon.Serve(ctx, loaded, b.Daemon, discard(), announced) }()

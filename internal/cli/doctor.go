@@ -21,18 +21,14 @@ type doctorCommand struct {
 	Image string `help:"Image whose sandboxes are attacked (default: the configured one)." placeholder:"NAME"`
 }
 
-// attacksAtOnce is how many attacks run at the same time: each may use a processor.
-const attacksAtOnce = 2
-
 // diagnosis is what doctor knows of one backend.
 type diagnosis struct {
-	Name string `json:"name"`
-	sandbox.Capabilities
-	Error string `json:"error,omitempty"`
-	// Proof is what attacks on this host showed; nil if there were none.
-	Proof []proof.Item `json:"proof,omitempty"`
-	// NotProved says why there were no attacks.
-	NotProved string `json:"not_proved,omitempty"`
+	Name      string `json:"name"`
+	Available bool   `json:"available"`
+	// Why says why it is not available, for how much it is not, or why nothing was attacked.
+	Why string `json:"why"`
+	// Proof has a row for each layer that was tried and, after them, for each limit that was attacked.
+	Proof []proof.Item `json:"proof"`
 }
 
 // Run probes every backend.
@@ -44,18 +40,20 @@ func (c doctorCommand) Run(s *session) error {
 	var list []diagnosis
 	usable, broken := false, 0
 	for _, one := range found {
-		d := diagnosis{Name: one.Backend, Capabilities: one.Capabilities}
+		d := diagnosis{Name: one.Backend, Available: one.Capabilities.Available && one.Err == nil, Proof: []proof.Item{}}
+		d.because(one.Capabilities.Why)
 		if one.Err != nil {
-			d.Error, d.Available = one.Err.Error(), false
+			d.because(one.Err.Error())
 		}
-		if d.Layers == nil {
-			d.Layers = []sandbox.Layer{}
+		for _, layer := range one.Capabilities.Layers {
+			d.Proof = append(d.Proof, itemOf(layer))
 		}
 		usable = usable || d.Available
 		if d.Available && !c.Quick {
-			d.prove(s, c.Image)
+			attacked := d.prove(s, c.Image, one.Capabilities)
+			broken += len(proof.Broken(attacked))
+			d.Proof = append(d.Proof, attacked...)
 		}
-		broken += len(proof.Broken(d.Proof))
 		list = append(list, d)
 	}
 	if c.JSON {
@@ -74,20 +72,43 @@ func (c doctorCommand) Run(s *session) error {
 	return err
 }
 
+func (d *diagnosis) because(why string) {
+	switch {
+	case d.Why == "":
+		d.Why = why
+	case why != "":
+		d.Why += "; " + why
+	}
+}
+
+// itemOf shows a layer that was tried as a row of the proof.
+func itemOf(layer sandbox.Layer) proof.Item {
+	item := proof.Item{Limit: layer.Name, State: proof.Enforced, Evidence: layer.Detail}
+	switch {
+	case layer.Present:
+	case layer.Advice:
+		item.State, item.Mend = proof.NotEnforced, layer.Mend
+	default:
+		item.State, item.Mend = proof.NotSupported, layer.Mend
+	}
+	return item
+}
+
 // prove attacks sandboxes of the backend.
-func (d *diagnosis) prove(s *session, image string) {
+func (d *diagnosis) prove(s *session, image string, capabilities sandbox.Capabilities) []proof.Item {
 	c := s.config
 	c.Backend = d.Name
 	system, err := daemon.Open(c, s.Daemon, s.log)
 	if err != nil {
-		d.NotProved = err.Error()
-		return
+		d.because("nothing was attacked: " + err.Error())
+		return nil
 	}
 	defer func() { _ = system.Close(context.WithoutCancel(s.ctx)) }() // an error is logged by then
-	d.Proof, err = proof.Prove(s.ctx, system.Engine, d.Name, image, attacksAtOnce)
+	items, err := system.Prove(s.ctx, d.Name, image, capabilities)
 	if err != nil {
-		d.NotProved = err.Error()
+		d.because("nothing was attacked: " + err.Error())
 	}
+	return items
 }
 
 func (s *session) printDiagnoses(list []diagnosis) error {
@@ -97,36 +118,18 @@ func (s *session) printDiagnoses(list []diagnosis) error {
 			verdict = "NOT available"
 		}
 		fmt.Fprintf(s.Stdout, "backend %s: %s\n", d.Name, verdict)
-		for _, why := range []string{d.Why, d.Error} {
-			if why != "" {
-				fmt.Fprintf(s.Stdout, "  %s\n", visible(why))
-			}
+		if d.Why != "" {
+			fmt.Fprintf(s.Stdout, "  %s\n", visible(d.Why))
 		}
 		table := tabwriter.NewWriter(s.Stdout, 2, 8, 2, ' ', 0)
-		for _, layer := range d.Layers {
-			state := "yes"
-			switch {
-			case !layer.Present && layer.Required:
-				state = "MISSING"
-			case !layer.Present:
-				state = "no"
-			}
-			fmt.Fprintf(table, "  %s\t%s\t%s\n", layer.Name, state, visible(layer.Detail))
-			if !layer.Present && layer.Mend != "" {
-				fmt.Fprintf(table, "  \t\tto mend: %s\n", visible(layer.Mend))
-			}
-		}
 		for _, item := range d.Proof {
 			fmt.Fprintf(table, "  %s\t%s\t%s\n", item.Limit, item.State, visible(item.Evidence))
 			if item.Mend != "" {
-				fmt.Fprintf(table, "  \t\tto mend: %s\n", item.Mend)
+				fmt.Fprintf(table, "  \t\tto mend: %s\n", visible(item.Mend))
 			}
 		}
 		if err := table.Flush(); err != nil {
 			return err
-		}
-		if d.NotProved != "" {
-			fmt.Fprintf(s.Stdout, "  nothing was attacked: %s\n", visible(d.NotProved))
 		}
 	}
 	return nil

@@ -7,10 +7,11 @@ import (
 )
 
 type serveCommand struct {
-	Addr        string   `help:"Where to listen (default: 127.0.0.1:8722)." placeholder:"HOST:PORT"`
-	AllowRemote bool     `help:"Permit an address that other machines can reach."`
-	Check       bool     `help:"Only say whether a server could start here now, and start none."`
-	Host        []string `help:"A further name under which clients reach this server." placeholder:"NAME" sep:","`
+	Addr         string   `help:"Where to listen (default: 127.0.0.1:8722)." placeholder:"HOST:PORT"`
+	AllowRemote  bool     `help:"Permit an address that other machines can reach."`
+	Check        bool     `help:"Only say whether a server could start here now, and start none."`
+	SingleTenant bool     `help:"Serve on a host whose sandboxes of several tenants cannot be kept apart: all who use this server are one."`
+	Host         []string `help:"A further name under which clients reach this server." placeholder:"NAME" sep:","`
 }
 
 // Run serves until a signal comes, and then drains until all is done, its time is over or another signal comes.

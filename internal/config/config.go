@@ -44,11 +44,16 @@ type Config struct {
 	Drain  Duration `yaml:"drain"`
 	Maxima Maxima   `yaml:"maxima"`
 	// Prove has a server attack its own limits when it starts, and refuse to serve when one does not hold.
-	Prove     bool      `yaml:"prove"`
-	Pool      Pool      `yaml:"pool"`
-	Retention Retention `yaml:"retention"`
-	Uploads   Uploads   `yaml:"uploads"`
-	Log       Log       `yaml:"log"`
+	Prove bool `yaml:"prove"`
+	// AcceptMissing names layers, as doctor does, without which sandboxes are made on a host that lacks them. What they
+	// limit is then not limited, and every result says so.
+	AcceptMissing []string `yaml:"accept_missing"`
+	// SingleTenant permits to serve on a host that cannot keep tenants apart.
+	SingleTenant bool      `yaml:"single_tenant"`
+	Pool         Pool      `yaml:"pool"`
+	Retention    Retention `yaml:"retention"`
+	Uploads      Uploads   `yaml:"uploads"`
+	Log          Log       `yaml:"log"`
 }
 
 // Maxima are the most that a request may ask for.

@@ -62,6 +62,8 @@ func fields() []field {
 		{"TOKEN", func(c *Config, value string) error { c.Token = Secret(value); return nil }},
 		{"DATABASE", func(c *Config, value string) error { c.Database = Secret(value); return nil }},
 		{"PROVE", func(c *Config, value string) (err error) { c.Prove, err = strconv.ParseBool(value); return err }},
+		{"ACCEPT_MISSING", func(c *Config, value string) error { c.AcceptMissing = strings.Split(value, ","); return nil }},
+		{"SINGLE_TENANT", func(c *Config, value string) (err error) { c.SingleTenant, err = strconv.ParseBool(value); return err }},
 		{"BACKEND", text(func(c *Config) *string { return &c.Backend })},
 		{"IMAGE", text(func(c *Config) *string { return &c.Image })},
 		{"POLICY", text(func(c *Config) *string { return &c.Policy })},

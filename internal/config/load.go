@@ -20,11 +20,13 @@ const MaxFile = 1 << 20
 // Flags are what the command line sets; nil keeps what the other sources say.
 type Flags struct {
 	// File is the configuration file; it must exist when it is named.
-	File        string
-	Data        *string
-	Addr        *string
-	AllowRemote *bool
-	Hosts       []string
+	File          string
+	Data          *string
+	Addr          *string
+	AllowRemote   *bool
+	Hosts         []string
+	AcceptMissing []string
+	SingleTenant  *bool
 }
 
 // Load returns the configuration: defaults, file, environment, flags, validated.
@@ -106,5 +108,11 @@ func (c *Config) flags(f Flags) {
 	}
 	if len(f.Hosts) > 0 {
 		c.Hosts = f.Hosts
+	}
+	if len(f.AcceptMissing) > 0 {
+		c.AcceptMissing = f.AcceptMissing
+	}
+	if f.SingleTenant != nil {
+		c.SingleTenant = *f.SingleTenant
 	}
 }

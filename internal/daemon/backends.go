@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"glovebox/internal/backend/native"
+	"glovebox/internal/rootless"
 	"glovebox/internal/sandbox"
 )
 
@@ -17,7 +18,11 @@ type Settings struct {
 	Runtime string
 	// Rootfs returns the root folder of an image by the reference of a Class, and how to let go of it.
 	Rootfs func(image string) (dir string, release func(), err error)
-	Log    *slog.Logger
+	// AcceptMissing names layers that a backend may do without where the host lacks them.
+	AcceptMissing []string
+	// Namespace is the user namespace of this process.
+	Namespace rootless.Namespace
+	Log       *slog.Logger
 }
 
 // Constructor makes a backend.
@@ -36,5 +41,8 @@ func Backends() []Constructor {
 }
 
 func newNative(s Settings) (sandbox.Backend, error) {
-	return native.New(native.Config{StateDir: filepath.Join(s.State, native.Name), RuntimeDir: s.Runtime, Rootfs: s.Rootfs, Log: s.Log})
+	return native.New(native.Config{
+		StateDir: filepath.Join(s.State, native.Name), RuntimeDir: s.Runtime, Rootfs: s.Rootfs, Log: s.Log,
+		AcceptMissing: s.AcceptMissing, UIDs: s.Namespace.UIDs, Rootless: s.Namespace.Why,
+	})
 }

@@ -21,6 +21,7 @@ import (
 	"glovebox/internal/engine"
 	"glovebox/internal/image"
 	"glovebox/internal/interpreter"
+	"glovebox/internal/rootless"
 	"glovebox/internal/sandbox"
 )
 
@@ -34,6 +35,8 @@ type Options struct {
 	Pool bool
 	// Hurry, if set, ends the drain of a server when it closes.
 	Hurry <-chan struct{}
+	// Namespace is the user namespace of this process.
+	Namespace rootless.Namespace
 	// Executions is where executions are kept; empty is a folder in the data folder.
 	Executions string
 }
@@ -94,7 +97,7 @@ func openBackends(c config.Config, options Options, rootfs rootfsFunc, log *slog
 	if list == nil {
 		list = Backends()
 	}
-	settings := Settings{State: filepath.Join(c.Data, "backends"), Runtime: c.Runtime, Rootfs: rootfs, Log: log}
+	settings := settingsOf(c, options, rootfs, log)
 	var backends []sandbox.Backend
 	var faults []error
 	for _, constructor := range list {
@@ -117,6 +120,13 @@ func openBackends(c config.Config, options Options, rootfs rootfsFunc, log *slog
 			"no backend can be used on this host: %v; `glovebox doctor` says how to mend it", err)}
 	}
 	return backends, nil
+}
+
+func settingsOf(c config.Config, options Options, rootfs rootfsFunc, log *slog.Logger) Settings {
+	return Settings{
+		State: filepath.Join(c.Data, "backends"), Runtime: c.Runtime, Rootfs: rootfs, Log: log,
+		AcceptMissing: c.AcceptMissing, Namespace: options.Namespace,
+	}
 }
 
 // Backends returns the backends, the strongest first.
@@ -296,7 +306,7 @@ func Diagnose(ctx context.Context, c config.Config, options Options, log *slog.L
 	var found []Diagnosis
 	for _, constructor := range list {
 		one := Diagnosis{Backend: constructor.Name}
-		backend, err := constructor.New(Settings{State: filepath.Join(c.Data, "backends"), Runtime: c.Runtime, Rootfs: rootfs, Log: log})
+		backend, err := constructor.New(settingsOf(c, options, rootfs, log))
 		if err == nil {
 			one.Capabilities, err = backend.Probe(ctx)
 			err = errors.Join(err, backend.Close())

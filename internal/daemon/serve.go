@@ -64,10 +64,8 @@ func Serve(ctx context.Context, c config.Config, options Options, log *slog.Logg
 		return err
 	}
 	system.Reclaim(ctx)
-	if c.Prove {
-		if err := system.prove(ctx, c.Image); err != nil {
-			return err
-		}
+	if err := system.refuse(ctx, c); err != nil {
+		return err
 	}
 	if err := s.announce(announce); err != nil {
 		return err

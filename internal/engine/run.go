@@ -58,6 +58,7 @@ func (e *Engine) execute(ctx context.Context, p *plan, a *active, sink Sink, beg
 		feed:   feed, asked: p.request.Return, openBackground: x.folder.background,
 	}
 	feed.start(ctx)
+	x.warnOfHost(ctx)
 	if x.result.End == "" {
 		x.inSandbox(ctx, began)
 	}
@@ -73,6 +74,17 @@ func (e *Engine) execute(ctx context.Context, p *plan, a *active, sink Sink, beg
 		return nil, errors.Join(x.refused, e.Store.remove(p.id))
 	}
 	return x.record, nil
+}
+
+// warnOfHost says in the record which layers the host lacks and the sandbox is made without.
+func (x *execution) warnOfHost(ctx context.Context) {
+	capabilities, err := x.backend.Probe(ctx)
+	if err != nil {
+		return // making the sandbox says it
+	}
+	for _, layer := range capabilities.Lost() {
+		x.gather.warn("host_lacks_"+layer.Name, fmt.Sprintf("this sandbox has no layer %s: %s", layer.Name, layer.Detail))
+	}
 }
 
 // waitForSink gives a slow reader its time; the sandbox is gone already.

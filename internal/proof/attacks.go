@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -26,16 +27,19 @@ const (
 	mendBox    = "the mounts and namespaces of a box must hold: use a supported kernel and report this host"
 	mendNet    = "the network namespace must be empty: use a kernel with network namespaces and report this host"
 	mendDisk   = "disk_bandwidth does not bind on this host: do not rely on it, and report this host"
+	mendNames  = "every sandbox must have namespaces of its own: use a kernel with all of them and report this host"
+	mendPaths  = "path rules must hold: use Linux 5.13 or newer with landlock in its lsm= list"
+	mendUser   = "programs must have a uid of their own: `glovebox doctor` says what the layer uid needs"
 	mendCalls  = "the system call filter must hold: use a kernel with CONFIG_SECCOMP_FILTER and report this host"
 )
 
 // table is the list of attacks.
 func table() []attack {
 	return []attack{
-		{limit: "memory", program: "memory.py", judge: endedBy(sandbox.EndOutOfMemory, sandbox.LimitMemory), mend: mendCgroup},
-		{limit: "memory of tmpfs", program: "shm.py", limits: large, judge: endedBy(sandbox.EndOutOfMemory, sandbox.LimitMemory), mend: mendCgroup},
-		{limit: "cpu", program: "cpu.py", limits: quarter, judge: usedAtMost(0.35), mend: mendCgroup},
-		{limit: "pids", program: "pids.py", mend: mendCgroup},
+		{limit: "memory", program: "memory.py", layer: "cgroup_memory", judge: endedBy(sandbox.EndOutOfMemory, sandbox.LimitMemory), mend: mendCgroup},
+		{limit: "memory of tmpfs", program: "shm.py", layer: "cgroup_memory", limits: large, judge: endedBy(sandbox.EndOutOfMemory, sandbox.LimitMemory), mend: mendCgroup},
+		{limit: "cpu", program: "cpu.py", layer: "cgroup_cpu", limits: quarter, judge: usedAtMost(0.35), mend: mendCgroup},
+		{limit: "pids", program: "pids.py", layer: "cgroup_pids", mend: mendCgroup},
 		{limit: "disk", program: "disk.py", mend: mendBox},
 		{limit: "inodes", program: "inodes.py", mend: mendBox},
 		{limit: "descriptors", program: "descriptors.py", mend: mendBox},
@@ -46,6 +50,9 @@ func table() []attack {
 		{limit: "metadata address", program: "metadata.py", mend: mendNet},
 		{limit: "host files", program: "host_files.py", judge: ownWord, mend: mendBox},
 		{limit: "other sandboxes", program: "others.py", mend: mendBox},
+		{limit: "namespaces", program: "namespaces.py", judge: ownNamespaces, mend: mendNames},
+		{limit: "path rules", program: "paths.py", layer: "landlock", mend: mendPaths},
+		{limit: "user", program: "user.py", layer: "uid", mend: mendUser},
 		{limit: "escalation", program: "escalation.py", mend: mendBox},
 		{limit: "system calls", program: "calls.py", mend: mendCalls},
 		{limit: "disk_io", program: "disk_io.py", limits: slowDisk, compare: slowedDown, mend: mendDisk},
@@ -81,15 +88,23 @@ func endedBy(end sandbox.End, name sandbox.LimitName) func(*engine.Execution) (b
 	}
 }
 
-// usedAtMost wants a busy loop kept to a share of one processor.
+// usedAtMost wants busy loops kept to a share of one processor.
 func usedAtMost(share float64) func(*engine.Execution) (bool, string) {
 	return func(x *engine.Execution) (bool, string) {
 		if x.Status != engine.Status(sandbox.EndOK) || x.Usage.Wall <= 0 {
 			return false, fmt.Sprintf("the run ended with %s", x.Status)
 		}
-		// Setup too: the processor time is that of the whole sandbox, and a start takes long where processors are slow.
-		used := x.Usage.CPU / (x.Usage.Setup + x.Usage.Wall)
-		return used <= share, fmt.Sprintf("a busy loop allowed 0.25 of a processor used %.2f", used)
+		// Where nothing counts the processor time only the program can say it; and it knows when its loops began.
+		own, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimPrefix(x.Stdout, "used ")), 64)
+		if err != nil {
+			return false, ""
+		}
+		used := max(own, x.Usage.CPU/(x.Usage.Setup+x.Usage.Wall)) // a start takes long where processors are slow
+		evidence := fmt.Sprintf("six busy loops allowed 0.25 of a processor used %.2f", used)
+		if used < share/2 {
+			evidence += ": this host was too busy to give them more"
+		}
+		return used <= share, evidence
 	}
 }
 
@@ -97,6 +112,40 @@ func cutOutput(x *engine.Execution) (bool, string) {
 	total := x.Output.Stdout
 	evidence := fmt.Sprintf("%d bytes printed, %d kept, %d shown", total.Bytes, total.Kept, len(x.Stdout))
 	return x.Status == engine.Status(sandbox.EndOK) && x.Truncated && total.Kept < total.Bytes, evidence
+}
+
+// sandboxUIDs is the most uids that a sandbox's own user namespace has.
+const sandboxUIDs = 3
+
+// ownNamespaces compares the program's namespaces with this process's own.
+func ownNamespaces(x *engine.Execution) (bool, string) {
+	var shared []string
+	kinds, uids, parent := 0, 0, 0
+	for line := range strings.Lines(x.Stdout) {
+		switch fields := strings.Fields(line); {
+		case len(fields) == 3 && fields[0] == "namespace":
+			kinds++
+			if ours, err := os.Readlink("/proc/self/ns/" + fields[1]); err != nil || ours == fields[2] {
+				shared = append(shared, fields[1]+" is the host's")
+			}
+		case len(fields) == 2 && fields[0] == "uids":
+			uids, _ = strconv.Atoi(fields[1])
+		case len(fields) == 2 && fields[0] == "parent":
+			parent, _ = strconv.Atoi(fields[1])
+		}
+	}
+	switch {
+	case kinds == 0:
+		return false, ""
+	case uids < 1 || uids > sandboxUIDs:
+		shared = append(shared, fmt.Sprintf("user has %d uids: it is not of this sandbox alone", uids))
+	case parent > 1: // 1 is the sandbox's first process, 0 a parent outside, as a session has that was forked into it
+		shared = append(shared, "pid is not of this sandbox alone")
+	}
+	if len(shared) > 0 {
+		return false, strings.Join(shared, "; ")
+	}
+	return true, fmt.Sprintf("%d kinds of namespaces are the sandbox's own", kinds)
 }
 
 func firstLine(text string) string {

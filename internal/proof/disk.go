@@ -32,7 +32,7 @@ func carryOutTwice(ctx context.Context, runner Runner, request engine.Request, a
 		without, err = runner.Run(ctx, request, nil)
 	}
 	if err != nil {
-		item.State, item.Evidence = Unknown, "the attack could not be run: "+err.Error()
+		item.State, item.Evidence = NotEnforced, "the attack could not be run: "+err.Error()
 		return item
 	}
 	item.State, item.Evidence = a.compare(without, with)
@@ -54,7 +54,7 @@ func slowedDown(without, with *engine.Execution) (State, string) {
 	if text, found := strings.CutPrefix(why, "unmeasured: "); found {
 		return NotSupported, text
 	}
-	return Unknown, why
+	return NotEnforced, why
 }
 
 func judgeRates(free, kept float64) (State, string) {
@@ -64,7 +64,7 @@ func judgeRates(free, kept float64) (State, string) {
 	case kept > diskLimit*3/2:
 		return NotEnforced, evidence
 	case free < diskLimit*2:
-		return Unknown, evidence + ": this disk is too slow to show anything"
+		return NotSupported, evidence + ": this disk is too slow to show anything"
 	}
 	return Enforced, evidence
 }

@@ -39,11 +39,11 @@ func TestDiskIsJudgedByRatio(t *testing.T) {
 	}{
 		"kept":             {disk{with: slow, without: fast}, proof.Enforced},
 		"not kept":         {disk{with: fast, without: fast}, proof.NotEnforced},
-		"a slow disk":      {disk{with: slow, without: slow}, proof.Unknown},
+		"a slow disk":      {disk{with: slow, without: slow}, proof.NotSupported},
 		"refused":          {disk{without: fast, err: refused}, proof.NotSupported},
 		"no disk":          {disk{with: "unmeasured: no disk", without: "unmeasured: no disk"}, proof.NotSupported},
-		"no figure":        {disk{with: slow, without: "Traceback"}, proof.Unknown},
-		"broken otherwise": {disk{without: fast, err: context.DeadlineExceeded}, proof.Unknown},
+		"no figure":        {disk{with: slow, without: "Traceback"}, proof.NotEnforced},
+		"broken otherwise": {disk{without: fast, err: context.DeadlineExceeded}, proof.NotEnforced},
 	} {
 		items, err := proof.Prove(t.Context(), c.runner, "native", "python", 4)
 		if err != nil {

@@ -5,6 +5,7 @@ package proof
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,8 +22,6 @@ const (
 	Enforced     State = "enforced"
 	NotEnforced  State = "not enforced"
 	NotSupported State = "not supported"
-	// Unknown: the attack itself could not be carried out.
-	Unknown State = "unknown"
 )
 
 // Item is one limit with its proof.
@@ -31,7 +30,7 @@ type Item struct {
 	State    State  `json:"state"`
 	Evidence string `json:"evidence"`
 	// Mend says what to do when the limit does not hold.
-	Mend string `json:"mend,omitempty"`
+	Mend string `json:"mend"`
 }
 
 // Runner runs a program in a sandbox of its own.
@@ -39,9 +38,17 @@ type Runner interface {
 	Run(ctx context.Context, request engine.Request, sink engine.Sink) (*engine.Execution, error)
 }
 
-// Prove attacks every limit of a backend in sandboxes of this image, width at a time, and returns the items in the order
-// of the table. Each attack is bounded in time, memory, processes and disk.
-func Prove(ctx context.Context, runner Runner, backend, image string, width int) ([]Item, error) {
+// Target is what is attacked.
+type Target struct {
+	Backend string
+	Image   string
+	// Accepted are layers that the host lacks and its operator has accepted to be without.
+	Accepted []string
+}
+
+// Prove attacks every limit of a target, width at a time, and returns the items in the order of the table. Each attack is
+// bounded in time, memory, processes and disk.
+func Prove(ctx context.Context, runner Runner, target Target, width int) ([]Item, error) {
 	removeCanary, err := plantCanary()
 	if err != nil {
 		return nil, err
@@ -55,7 +62,7 @@ func Prove(ctx context.Context, runner Runner, backend, image string, width int)
 		places <- struct{}{}
 		running.Go(func() {
 			defer func() { <-places }()
-			items[i] = carryOut(ctx, runner, backend, image, attack)
+			items[i] = carryOut(ctx, runner, target, attack)
 		})
 	}
 	running.Wait()
@@ -66,7 +73,7 @@ func Prove(ctx context.Context, runner Runner, backend, image string, width int)
 func Broken(items []Item) []Item {
 	var broken []Item
 	for _, item := range items {
-		if item.State == NotEnforced || item.State == Unknown {
+		if item.State == NotEnforced {
 			broken = append(broken, item)
 		}
 	}
@@ -80,19 +87,21 @@ type attack struct {
 	limits  func(*policy.Overrides)
 	// judge looks at the record; a nil one takes the program's own line.
 	judge func(x *engine.Execution) (bool, string)
+	// layer is what alone enforces the limit; a host that was accepted without it does not support the limit.
+	layer string
 	mend  string
 	// compare, in place of judge, looks at two records: without the limit and with it.
 	compare func(without, with *engine.Execution) (State, string)
 }
 
-func carryOut(ctx context.Context, runner Runner, backend, image string, a attack) Item {
+func carryOut(ctx context.Context, runner Runner, target Target, a attack) Item {
 	item := Item{Limit: a.limit, Mend: a.mend}
 	program, err := programs.ReadFile("attacks/" + a.program)
 	if err != nil {
-		item.State, item.Evidence = Unknown, err.Error()
+		item.State, item.Evidence = NotEnforced, err.Error()
 		return item
 	}
-	request := engine.Request{Code: string(program), Name: a.program, Backend: backend, Image: image, Limits: tight()}
+	request := engine.Request{Code: string(program), Name: a.program, Backend: target.Backend, Image: target.Image, Limits: tight()}
 	if a.compare != nil {
 		return carryOutTwice(ctx, runner, request, a)
 	}
@@ -101,7 +110,7 @@ func carryOut(ctx context.Context, runner Runner, backend, image string, a attac
 	}
 	x, err := runner.Run(ctx, request, nil)
 	if err != nil {
-		item.State, item.Evidence = Unknown, "the attack could not be run: "+err.Error()
+		item.State, item.Evidence = NotEnforced, "the attack could not be run: "+err.Error()
 		return item
 	}
 	judge := a.judge
@@ -114,8 +123,10 @@ func carryOut(ctx context.Context, runner Runner, backend, image string, a attac
 	case held:
 		item.State, item.Mend = Enforced, ""
 	case x.Status == "infra" || evidence == "":
-		item.State = Unknown
+		item.State = NotEnforced // silence proves nothing
 		item.Evidence = fmt.Sprintf("the attack ended with %s: %s", x.Status, x.Message)
+	case slices.Contains(target.Accepted, a.layer):
+		item.State = NotSupported
 	default:
 		item.State = NotEnforced
 	}

@@ -32,7 +32,7 @@ func (a answers) Run(context.Context, engine.Request, engine.Sink) (*engine.Exec
 func TestNothingHolds(t *testing.T) {
 	runner := answers{record: engine.Execution{Status: "ok", Stdout: "BROKEN: got through\nstarted\n"}}
 	runner.record.Usage.Wall, runner.record.Usage.CPU = 1, 1
-	items, err := proof.Prove(t.Context(), runner, "native", "python", 4)
+	items, err := proof.Prove(t.Context(), runner, proof.Target{Backend: "native", Image: "python"}, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestAttacksThatCannotRun(t *testing.T) {
 		"refused":     {err: errors.New("no")},
 		"our failure": {record: engine.Execution{Status: "infra", Message: "the sandbox broke"}},
 	} {
-		items, err := proof.Prove(t.Context(), runner, "native", "python", 4)
+		items, err := proof.Prove(t.Context(), runner, proof.Target{Backend: "native", Image: "python"}, 4)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestNativeProof(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	items, err := proof.Prove(t.Context(), system.Engine, "native", "python", 2)
+	items, err := proof.Prove(t.Context(), system.Engine, proof.Target{Backend: "native", Image: "python"}, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

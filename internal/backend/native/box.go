@@ -18,6 +18,7 @@ import (
 	"glovebox/internal/cgroup"
 	"glovebox/internal/guest/box"
 	"glovebox/internal/guest/keeper"
+	"glovebox/internal/guest/layer"
 	"glovebox/internal/guest/layout"
 	"glovebox/internal/guest/link"
 	"glovebox/internal/guest/packet"
@@ -47,13 +48,14 @@ type Box struct {
 	id      sandbox.ID
 	owner   string
 	slot    int
-	uid     int // the host's uid of the sandbox's user
-	dir     string
-	rootfs  string
-	group   *cgroup.Group
-	user    *cgroup.Group
-	ended   <-chan struct{}
-	conn    *link.Conn
+	// root and uid are the uids of the guest and of the sandbox's programs, in this process's user namespace.
+	root, uid int
+	dir       string
+	rootfs    string
+	group     *cgroup.Group
+	user      *cgroup.Group
+	ended     <-chan struct{}
+	conn      *link.Conn
 	// releaseImage lets the image be removed; the box's mounts are gone by then.
 	releaseImage func()
 
@@ -144,7 +146,10 @@ func (b *Backend) reserve(made *Box, uids *uidRange) (*keeperProcess, error) {
 	if err != nil {
 		return nil, err
 	}
-	made.slot, made.uid = slot, uids.first()+keeper.UserOf(slot)
+	made.slot, made.root, made.uid = slot, uids.rootOf(slot), uids.userOf(slot)
+	if b.without.Has(layer.UID) {
+		made.uid = made.root
+	}
 	return b.keeper, nil
 }
 
@@ -172,7 +177,7 @@ func (x *Box) start(ctx context.Context, kept *keeperProcess, rootfs string, cla
 		return err
 	}
 	defer s.close()
-	request := keeper.Request{Op: keeper.OpBox, ID: string(x.id), Slot: x.slot}
+	request := keeper.Request{Op: keeper.OpBox, ID: string(x.id), Slot: x.slot, Without: x.backend.without}
 	if x.pidfd, x.ended, err = kept.start(ctx, request, s.forGuest()); err != nil {
 		return err
 	}
@@ -181,6 +186,7 @@ func (x *Box) start(ctx context.Context, kept *keeperProcess, rootfs string, cla
 		Hostname: "sandbox", Disk: firstSize, Inodes: firstInodes, Tmp: firstSize,
 		TmpNoExec:    class.Profile != sandbox.ProfileStandard,
 		HideAccounts: class.Profile == sandbox.ProfileStrict,
+		Without:      x.backend.without,
 		GuestCgroups: len(s.guestProcs), UserCgroups: len(s.userProcs),
 	}
 	handles, err := setUp(s.lane, spec)
@@ -225,10 +231,10 @@ func (x *Box) openStartFiles(rootfs string) (_ *startFiles, err error) {
 		return nil, err
 	}
 	guest := x.backend.cgroups.Open(filepath.Join(x.owner, string(x.id), "guest"))
-	if s.guestProcs, err = guest.Procs(); err != nil {
+	if s.guestProcs, err = guest.Procs(x.root); err != nil {
 		return nil, err
 	}
-	s.userProcs, err = x.user.Procs()
+	s.userProcs, err = x.user.Procs(x.uid)
 	return s, err
 }
 

@@ -62,7 +62,7 @@ func TestStrayInTheGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	handle := box.Handle()
-	procs, err := host.Open(filepath.Join(handle.Owner, string(handle.ID), "user")).Procs()
+	procs, err := host.Open(filepath.Join(handle.Owner, string(handle.ID), "user")).Procs(0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,10 +40,10 @@ func (b *Backend) refuseDisk(ctx context.Context, err error) error {
 
 // probeDisk tries the limit on the disk of the uploads. No sandbox needs it unless it was asked for.
 func (b *Backend) probeDisk() sandbox.Layer {
-	l := layer("disk_io", b.tryDisk(), "a group was limited in its disk bandwidth",
+	l := layerOf("disk_io", b.tryDisk(), "a group was limited in its disk bandwidth",
 		"nothing to do unless disk_bandwidth is wanted: it needs the cgroup controller io, or blkio, and the data folder on a "+
 			"disk of its own (ext4, xfs)")
-	l.Required = false
+	l.Required, l.Advice = false, true
 	return l
 }
 

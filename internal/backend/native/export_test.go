@@ -4,8 +4,11 @@ package native
 
 import (
 	"errors"
+	"os"
 
 	"golang.org/x/sys/unix"
+
+	"glovebox/internal/cgroup"
 )
 
 // KillKeeper kills the backend's keeper, as an operator or the kernel might.
@@ -86,5 +89,16 @@ func ZygotesStarted(b *Backend) int {
 // RangeName is rangeName.
 var RangeName = rangeName
 
-// DescribeMissing is describeMissing.
-var DescribeMissing = describeMissing
+// Weaken makes every box of the backend go without these layers, with a guest that was built for it. The name "cgroup"
+// stands for all control groups.
+func Weaken(b *Backend, guest *os.File, layers ...string) {
+	_ = b.guest.Close()
+	b.guest = guest
+	for _, name := range layers {
+		if name == "cgroup" {
+			b.cgroups = b.cgroups.Without(cgroup.Memory, cgroup.CPU, cgroup.PIDs)
+			continue
+		}
+		b.without = append(b.without, name)
+	}
+}

@@ -47,13 +47,14 @@ func startKeeper(guest *os.File, uids *uidRange) (*keeperProcess, error) {
 	}
 	ours, theirs := os.NewFile(uintptr(pair[0]), "keeper"), os.NewFile(uintptr(pair[1]), "keeper")
 	defer theirs.Close()
+	single := uids.space.single()
 	process, err := spawnGuest(guest, keeper.Command, []*os.File{theirs}, &syscall.SysProcAttr{
 		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: uids.first(), Size: keeper.RangeSize}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: uids.first(), Size: keeper.RangeSize}},
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: uids.first(), Size: uids.space.size}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: uids.first(), Size: uids.space.size}},
 
-		GidMappingsEnableSetgroups: true,
-		Credential:                 &syscall.Credential{Uid: 0, Gid: 0},
+		GidMappingsEnableSetgroups: !single,
+		Credential:                 &syscall.Credential{Uid: 0, Gid: 0, NoSetGroups: single},
 		Setsid:                     true,
 	})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"glovebox/internal/cgroup"
 	"glovebox/internal/guest/embedded"
+	"glovebox/internal/guest/layer"
 	"glovebox/internal/interpreter"
 	"glovebox/internal/sandbox"
 )
@@ -37,6 +38,12 @@ type Config struct {
 	Zygote []string
 	// ForkTimeout is how long a zygote may take for one fork before it counts as stuck and is replaced; by itself 20 s.
 	ForkTimeout time.Duration
+	// AcceptMissing names layers that sandboxes are made without where the host lacks them: those of Acceptable.
+	AcceptMissing []string
+	// UIDs is how many uids the user namespace of this process has, if it is of a user (package rootless); otherwise 0.
+	UIDs int
+	// Rootless says why a user's namespace is not there, or has one uid alone.
+	Rootless string
 	// Log gets what operators should know; nothing in it comes from user code.
 	Log *slog.Logger
 }
@@ -47,6 +54,8 @@ type Backend struct {
 	cgroups *cgroup.Host
 	guest   *os.File
 	lease   *uidRange
+	// without are the layers that boxes go without, see package layer.
+	without layer.Set
 
 	probeOnce    sync.Once
 	capabilities sandbox.Capabilities
@@ -83,7 +92,13 @@ func New(config Config) (*Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("native: %w", err)
 	}
+	for _, name := range config.AcceptMissing {
+		if !slices.Contains(Acceptable(), name) {
+			return nil, errors.Join(fmt.Errorf("native: accept_missing: %q is not one of %s", name, strings.Join(Acceptable(), ", ")), guest.Close())
+		}
+	}
 	return &Backend{
+		slots:  slots{most: spaceOf(config.UIDs).slots()},
 		config: config, cgroups: cgroups, guest: guest,
 		zygotes: make(map[string]*zygoteProcess), boxes: make(map[sandbox.ID]*Box), pending: make(map[sandbox.ID]chan struct{}),
 	}, nil
@@ -174,25 +189,7 @@ func (b *Backend) available(ctx context.Context) error {
 	if capabilities.Available {
 		return nil
 	}
-	return fmt.Errorf("native: %w: missing %s", sandbox.ErrUnavailable, describeMissing(capabilities.Missing()))
-}
-
-// describeMissing names every missing layer, and what mends several of them once.
-func describeMissing(layers []sandbox.Layer) string {
-	var texts []string
-	for i := 0; i < len(layers); {
-		first := layers[i]
-		var names []string
-		for ; i < len(layers) && layers[i].Mend == first.Mend; i++ {
-			names = append(names, layers[i].Name)
-		}
-		text := strings.Join(names, ", ") + " (" + first.Detail + ")"
-		if first.Mend != "" {
-			text += ": " + first.Mend
-		}
-		texts = append(texts, text)
-	}
-	return strings.Join(texts, "; ")
+	return fmt.Errorf("native: %w: missing %s", sandbox.ErrUnavailable, sandbox.DescribeLayers(capabilities.Missing()))
 }
 
 // uids takes this daemon's range of uids, once.
@@ -205,7 +202,7 @@ func (b *Backend) uids() (*uidRange, error) {
 	if b.lease != nil {
 		return b.lease, nil
 	}
-	taken, err := takeRange(b.config.RuntimeDir)
+	taken, err := takeRange(b.config.RuntimeDir, spaceOf(b.config.UIDs))
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"glovebox/internal/cgroup"
 	"glovebox/internal/guest/confine"
 	"glovebox/internal/guest/keeper"
+	"glovebox/internal/guest/layer"
 	"glovebox/internal/guest/layout"
 	"glovebox/internal/guest/link"
 	"glovebox/internal/guest/packet"
@@ -156,7 +157,7 @@ func (z *zygoteProcess) launch(b *Backend, path, image string) error {
 	if err := group.SetWeight(zygoteWeight); err != nil {
 		return err
 	}
-	procs, err := group.Procs()
+	procs, err := group.Procs(b.lease.first())
 	if err != nil {
 		return err
 	}
@@ -180,7 +181,7 @@ func (z *zygoteProcess) launch(b *Backend, path, image string) error {
 	}
 	_ = theirs.Close() // otherwise its end would not show
 	spec := zygote.Spec{Args: b.config.Zygote, Env: zygoteEnvironment(), Cgroups: len(procs)}
-	description, err := json.Marshal(warmConfinement(len(procs)))
+	description, err := json.Marshal(warmConfinement(len(procs), b.without))
 	if err != nil {
 		return err
 	}
@@ -366,10 +367,10 @@ func (x *Box) forkInto(ctx context.Context, z *zygoteProcess, warmth sandbox.War
 
 // warmConfinement is that of every forked session: the hard limits of its lease come when it is prepared, and can only
 // be lower than these.
-func warmConfinement(cgroups int) confine.Spec {
+func warmConfinement(cgroups int, without layer.Set) confine.Spec {
 	return confine.Template(confine.Limits{
 		OpenFiles: 1 << 16, Processes: 1 << 16, FileSize: math.MaxInt64, CPUTime: math.MaxInt32,
-	}, cgroups)
+	}, cgroups, without)
 }
 
 // exitNews carries a wait status to a guest that may not know the session yet when it comes.
@@ -423,7 +424,7 @@ func (x *Box) openSessionEnds() (_ *sessionEnds, err error) {
 	if e.stderr, e.theirStderr, err = os.Pipe(); err != nil {
 		return nil, err
 	}
-	e.procs, err = x.user.Procs()
+	e.procs, err = x.user.Procs(x.backend.lease.first()) // a fork joins while it is still the zygote's
 	return e, err
 }
 

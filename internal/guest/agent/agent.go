@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"glovebox/internal/guest/confine"
+	"glovebox/internal/guest/layer"
 	"glovebox/internal/guest/packet"
 	"glovebox/internal/guest/reaper"
 	"glovebox/internal/guest/wire"
@@ -36,6 +37,7 @@ type Agent struct {
 	in      *wire.Reader
 	reaper  *reaper.Reaper
 	cgroups []int
+	without layer.Set
 
 	// template is set by the daemon's Hello, before anything is started, and not changed afterwards.
 	template confine.Spec
@@ -53,11 +55,11 @@ type Agent struct {
 }
 
 // New returns an agent on the channel. cgroups are the descriptors of the cgroup.procs files that everything it starts
-// joins.
-func New(channel io.ReadWriter, cgroups []int) *Agent {
+// joins, without the layers that it does without.
+func New(channel io.ReadWriter, cgroups []int, without layer.Set) *Agent {
 	a := &Agent{
 		out: wire.NewWriter(channel), in: wire.NewReader(bufio.NewReader(channel)), orphans: make(map[int]unix.WaitStatus),
-		starting: make(chan struct{}, maxStarting), cgroups: cgroups, children: make(map[uint32]*session), early: make(map[uint32]unix.WaitStatus),
+		starting: make(chan struct{}, maxStarting), cgroups: cgroups, without: without, children: make(map[uint32]*session), early: make(map[uint32]unix.WaitStatus),
 	}
 	a.files.agent = a
 	a.reaper = reaper.New(a.orphan)
@@ -179,7 +181,7 @@ func (a *Agent) lease(m wire.Message) error {
 	l := hello.Limits
 	a.template = confine.Template(confine.Limits{
 		OpenFiles: l.OpenFiles, Processes: l.Processes, FileSize: l.FileSize, CPUTime: l.CPUTime,
-	}, len(a.cgroups))
+	}, len(a.cgroups), a.without)
 	a.leased = true
 	a.reply(m.ID, nil)
 	return nil

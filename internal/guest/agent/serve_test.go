@@ -21,7 +21,7 @@ func TestDaemonThatLeavesUnread(t *testing.T) {
 		}
 		daemon, channel := os.NewFile(uintptr(pair[0]), "daemon"), os.NewFile(uintptr(pair[1]), "channel")
 		served := make(chan error, 1)
-		go func() { served <- agent.New(channel, nil).Serve() }()
+		go func() { served <- agent.New(channel, nil, nil).Serve() }()
 		var first [1]byte
 		if _, err := daemon.Read(first[:]); err != nil { // the rest of its greeting stays unread
 			t.Fatal(err)

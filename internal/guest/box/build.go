@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"glovebox/internal/guest/layer"
 	"glovebox/internal/guest/layout"
 )
 
@@ -31,21 +32,26 @@ func Build(spec Spec) (Handles, error) {
 	steps := []struct {
 		name string
 		do   func(Spec) error
+		of   string // the layer without which the step would change the host's own
 	}{
-		{"join the guest's cgroup", joinGuestCgroups},
-		{"forbid nested namespaces", forbidNamespaces},
-		{"forbid watches", forbidWatches},
-		{"bring up loopback", loopbackUp},
-		{"set the host name", func(s Spec) error { return unix.Sethostname([]byte(s.Hostname)) }},
-		{"make mounts private", func(Spec) error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }},
-		{"attach the image", attachRoot},
-		{"mount the folders", mountFolders},
-		{"hide the accounts", hideAccounts},
-		{"mount /dev", mountDev},
-		{"mount /proc", mountProc},
-		{"enter the root", enterRoot},
+		{"join the guest's cgroup", joinGuestCgroups, ""},
+		{"forbid nested namespaces", forbidNamespaces, layer.Users},
+		{"forbid watches", forbidWatches, layer.Users},
+		{"bring up loopback", loopbackUp, layer.Network},
+		{"set the host name", func(s Spec) error { return unix.Sethostname([]byte(s.Hostname)) }, layer.UTS},
+		{"make mounts private", func(Spec) error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }, ""},
+		{"attach the image", attachRoot, ""},
+		{"show the host", showHost, ""},
+		{"mount the folders", mountFolders, ""},
+		{"hide the accounts", hideAccounts, ""},
+		{"mount /dev", mountDev, ""},
+		{"mount /proc", mountProc, layer.PIDs},
+		{"enter the root", enterRoot, ""},
 	}
 	for _, step := range steps {
+		if spec.Without.Has(step.of) {
+			continue
+		}
 		if err := step.do(spec); err != nil {
 			return Handles{}, fmt.Errorf("%s: %w", step.name, err)
 		}
@@ -62,6 +68,9 @@ func joinGuestCgroups(spec Spec) error {
 		if err := unix.Close(fd); err != nil {
 			return err
 		}
+	}
+	if spec.Without.Has(layer.Cgroups) {
+		return nil
 	}
 	return allThreads("cgroup namespace", unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP, 0, 0)
 }
@@ -124,14 +133,19 @@ func mountFolders(spec Spec) error {
 	if spec.TmpNoExec {
 		noExec = unix.MS_NOEXEC
 	}
-	owner := ",uid=" + strconv.Itoa(layout.UserUID) + ",gid=" + strconv.Itoa(layout.UserUID)
+	user := strconv.Itoa(layout.UserUID)
+	if spec.Without.Has(layer.UID) {
+		user = strconv.Itoa(layout.RootUID)
+	}
+	owner := ",uid=" + user + ",gid=" + user
 	mounts := []struct {
 		path, options string
 		flags         uintptr
 	}{
 		{"." + layout.Workspace, sizes(spec.Disk, spec.Inodes) + ",mode=0755" + owner, 0},
 		{"." + layout.Tmp, sizes(spec.Tmp, tmpInodes) + ",mode=1777", noExec},
-		{"./run", sizes(runSize, devInodes) + ",mode=0755", unix.MS_NOEXEC},
+		// The user's own, and yet Landlock grants nothing there: where Landlock is missing it shows here.
+		{"./run", sizes(runSize, devInodes) + ",mode=0755" + owner, unix.MS_NOEXEC},
 	}
 	for _, m := range mounts {
 		if err := mountTmpfs(m.path, m.options, m.flags); err != nil {

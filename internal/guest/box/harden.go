@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"glovebox/internal/guest/confine"
+	"glovebox/internal/guest/layer"
 )
 
 // guestCapabilities are what PID 1 of a box keeps, within the box's own user namespace: enough to start programs as
@@ -19,7 +20,7 @@ func guestCapabilities() []int {
 }
 
 // Harden takes from every thread of this process what Build needed and the guest does not. It cannot be undone.
-func Harden() error {
+func Harden(without layer.Set) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("dumpable: %w", err)
 	}
@@ -34,6 +35,9 @@ func Harden() error {
 	}
 	if err := allThreads("no_new_privs", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0); err != nil {
 		return err
+	}
+	if without.Has(layer.Seccomp) {
+		return nil
 	}
 	if err := confine.InstallFilter(confine.CompileGuestFilter(), unix.SECCOMP_FILTER_FLAG_TSYNC); err != nil {
 		return fmt.Errorf("filter system calls: %w", err)

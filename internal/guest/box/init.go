@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"glovebox/internal/guest/layer"
 	"glovebox/internal/guest/packet"
 )
 
@@ -22,9 +23,10 @@ type Setup struct {
 var ErrDaemonGone = errors.New("the daemon is gone")
 
 // Init builds the box, hands its writable folders to the daemon and gives up what the guest does not need. It returns
-// the descriptors of the user's cgroup.procs files.
-func Init() ([]int, error) {
-	cgroups, handles, err := initBox()
+// the descriptors of the user's cgroup.procs files, and the layers that what it starts goes without.
+func Init() ([]int, layer.Set, error) {
+	var spec Spec
+	cgroups, handles, err := initBox(&spec)
 	answer := Setup{}
 	if err != nil {
 		answer.Error = err.Error()
@@ -40,15 +42,17 @@ func Init() ([]int, error) {
 	} else if sendErr != nil {
 		err = errors.Join(err, fmt.Errorf("answer the daemon: %w", sendErr))
 	}
-	return cgroups, errors.Join(err, closeAll(files))
+	return cgroups, spec.Without, errors.Join(err, closeAll(files))
 }
 
-func initBox() ([]int, Handles, error) {
-	var spec Spec
-	if _, more, err := packet.Receive(LaneFD, &spec); err != nil || !more {
+func initBox(spec *Spec) ([]int, Handles, error) {
+	if _, more, err := packet.Receive(LaneFD, spec); err != nil || !more {
 		return nil, Handles{}, fmt.Errorf("read the box's description: %w", cmp.Or(err, ErrDaemonGone))
 	}
-	handles, err := Build(spec)
+	if err := spec.Without.Check(); err != nil {
+		return nil, Handles{}, err
+	}
+	handles, err := Build(*spec)
 	if err != nil {
 		return nil, Handles{}, err
 	}
@@ -59,5 +63,5 @@ func initBox() ([]int, Handles, error) {
 	}
 	unix.CloseOnExec(ChannelFD)
 	unix.CloseOnExec(LaneFD)
-	return cgroups, handles, Harden()
+	return cgroups, handles, Harden(spec.Without)
 }

@@ -2,6 +2,8 @@
 
 package box
 
+import "glovebox/internal/guest/layer"
+
 // Spec says how to build a box. It comes from the daemon, which is trusted.
 type Spec struct {
 	// Hostname is what the box calls itself.
@@ -14,6 +16,8 @@ type Spec struct {
 	TmpNoExec bool `json:"tmp_noexec"`
 	// HideAccounts makes the lists of users and groups unreadable for everybody.
 	HideAccounts bool `json:"hide_accounts"`
+	// Without are the layers that this host lacks and its operator has accepted to be without.
+	Without layer.Set `json:"without,omitempty"`
 	// GuestCgroups and UserCgroups count the cgroup.procs descriptors that follow FirstCgroupFD: first those that the
 	// guest joins itself, then those that it hands to everything it starts.
 	GuestCgroups int `json:"guest_cgroups"`

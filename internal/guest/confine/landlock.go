@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"glovebox/internal/guest/layer"
 )
 
 // ErrNoLandlock means that the kernel has no Landlock, or it is switched off.
@@ -56,7 +58,10 @@ func known(rights uint64, abi int) uint64 {
 
 // restrictPaths applies the rules to the calling thread. Network and scopes are deliberately left out: the namespaces
 // already part the boxes, and the sessions of one box share it.
-func restrictPaths(rules []PathRule) error {
+func restrictPaths(spec *Spec) error {
+	if spec.Without.Has(layer.Landlock) {
+		return nil
+	}
 	abi, err := LandlockABI()
 	if err != nil {
 		return err
@@ -70,7 +75,7 @@ func restrictPaths(rules []PathRule) error {
 		return fmt.Errorf("create Landlock rules: %w", errno)
 	}
 	defer unix.Close(int(fd))
-	for _, rule := range rules {
+	for _, rule := range spec.Paths {
 		if err := addRule(int(fd), rule, abi); err != nil {
 			return err
 		}

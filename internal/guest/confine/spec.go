@@ -2,7 +2,11 @@
 
 package confine
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"glovebox/internal/guest/layer"
+)
 
 // Rlimit is one resource limit, soft and hard alike.
 type Rlimit struct {
@@ -40,6 +44,9 @@ type Spec struct {
 	Keep int `json:"keep"`
 	// Terminal makes descriptor 0 the controlling terminal.
 	Terminal bool `json:"terminal,omitempty"`
+
+	// Without are layers to leave out, see package layer.
+	Without layer.Set `json:"without,omitempty"`
 
 	Args []string `json:"args"`
 	Env  []string `json:"env"`

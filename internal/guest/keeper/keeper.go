@@ -5,6 +5,7 @@ package keeper
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"glovebox/internal/guest/layer"
 	"glovebox/internal/guest/layout"
 	"glovebox/internal/guest/packet"
 	"glovebox/internal/guest/reaper"
@@ -25,6 +27,10 @@ const (
 	InitCommand = "init"
 	// ZygoteCommand makes it prepare a root and become a zygote.
 	ZygoteCommand = "zygote"
+	// ProbeCommand makes it end at once: it shows that a namespace can be had.
+	ProbeCommand = "probe"
+	// ProbeProcCommand makes it mount a /proc and end.
+	ProbeProcCommand = "probe-proc"
 )
 
 // Main serves the daemon until its socket ends. The keeper then ends, and every box with it.
@@ -69,6 +75,15 @@ func ownProc() error {
 	return nil
 }
 
+// ProbeProc does what Main begins with, and says on ControlFD why it cannot.
+func ProbeProc() error {
+	err := ownProc()
+	if err != nil {
+		_, err = io.WriteString(os.NewFile(ControlFD, "said"), err.Error())
+	}
+	return err
+}
+
 type keeper struct {
 	reaper *reaper.Reaper
 	mu     sync.Mutex // one report at a time
@@ -93,12 +108,14 @@ func (k *keeper) report(r Report, files ...*os.File) {
 
 // fork starts this program again in the role that was asked for.
 func (k *keeper) fork(request Request, files []*os.File) (*os.File, <-chan unix.WaitStatus, error) {
-	role, attributes := InitCommand, boxAttributes(request.Slot)
+	role, attributes := InitCommand, boxAttributes(request.Slot, request.Without)
 	switch {
 	case request.Op == OpZygote:
 		role, attributes = ZygoteCommand, zygoteAttributes()
 	case request.Op != OpBox:
 		return nil, nil, fmt.Errorf("keeper: unknown request %q", request.Op)
+	case request.Without.Check() != nil:
+		return nil, nil, fmt.Errorf("keeper: %w", request.Without.Check())
 	case request.Slot < 1 || request.Slot > MaxSlots:
 		return nil, nil, fmt.Errorf("keeper: slot %d: 1 to %d are allowed", request.Slot, MaxSlots)
 	}
@@ -129,19 +146,48 @@ func (k *keeper) fork(request Request, files []*os.File) (*os.File, <-chan unix.
 
 // boxAttributes puts the first process of a box into namespaces of its own. They belong to the box's user namespace, in
 // which that process gives up its capabilities before anything else runs there (box.Harden).
-func boxAttributes(slot int) *syscall.SysProcAttr {
+func boxAttributes(slot int, without layer.Set) *syscall.SysProcAttr {
 	base := slot * slotSize
 	mappings := []syscall.SysProcIDMap{
 		{ContainerID: layout.RootUID, HostID: base, Size: 1},
 		{ContainerID: layout.UserUID, HostID: base + 1, Size: 1},
 		{ContainerID: layout.NobodyUID, HostID: base + 2, Size: 1},
 	}
-	return &syscall.SysProcAttr{
+	attributes := &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET |
 			unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
 		UidMappings: mappings, GidMappings: mappings, GidMappingsEnableSetgroups: true,
 		Credential: &syscall.Credential{Uid: layout.RootUID, Gid: layout.RootUID},
 		Setsid:     true,
+	}
+	if without.Has(layer.UID) { // the keeper has one uid itself
+		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: layout.RootUID, HostID: layout.RootUID, Size: 1}}
+		attributes.GidMappings, attributes.GidMappingsEnableSetgroups = attributes.UidMappings, false
+		attributes.Credential.NoSetGroups = true
+	}
+	for _, namespace := range namespaces() {
+		if without.Has(namespace.layer) {
+			attributes.Cloneflags &^= namespace.flag
+		}
+	}
+	if without.Has(layer.Users) {
+		attributes.UidMappings, attributes.GidMappings, attributes.GidMappingsEnableSetgroups = nil, nil, false
+	}
+	return attributes
+}
+
+type namespace struct {
+	layer string
+	flag  uintptr
+}
+
+func namespaces() []namespace {
+	return []namespace{
+		{layer.Users, unix.CLONE_NEWUSER},
+		{layer.PIDs, unix.CLONE_NEWPID},
+		{layer.Network, unix.CLONE_NEWNET},
+		{layer.IPC, unix.CLONE_NEWIPC},
+		{layer.UTS, unix.CLONE_NEWUTS},
 	}
 }
 

@@ -2,6 +2,8 @@
 
 package keeper
 
+import "glovebox/internal/guest/layer"
+
 // ControlFD is the keeper's end of its control socket, which carries packets (package packet).
 const ControlFD = 3
 
@@ -19,6 +21,8 @@ type Request struct {
 	ID string `json:"id"`
 	// Slot chooses a box's uids within the keeper's range; no two living boxes may share one.
 	Slot int `json:"slot,omitempty"`
+	// Without are layers that a box goes without, see package layer.
+	Without layer.Set `json:"without,omitempty"`
 }
 
 // Report is what the keeper says of a process: once that it was started, with its pidfd, or could not be; and once,
@@ -40,6 +44,12 @@ const (
 	// MaxSlots is how many boxes can be alive at once under one keeper.
 	MaxSlots = RangeSize/slotSize - 1
 )
+
+// RootOf returns the uid, within the keeper's range, of a slot's root. See boxAttributes.
+func RootOf(slot int) int { return slot * slotSize }
+
+// SlotsOf returns how many boxes can be alive at once in a range of so many uids.
+func SlotsOf(uids int) int { return uids/slotSize - 1 }
 
 // UserOf returns the uid, within the keeper's range, of a slot's user. See boxAttributes.
 func UserOf(slot int) int { return slot*slotSize + 1 }

@@ -43,11 +43,11 @@ func NewFake(dir string, plan ...Fault) *Fake {
 // Name is FakeName.
 func (f *Fake) Name() string { return FakeName }
 
-// Probe tells the truth: there is no wall.
+// Probe tells the truth, that there is no wall, and calls it an advice: servers are tested with it.
 func (f *Fake) Probe(context.Context) (sandbox.Capabilities, error) {
-	return sandbox.Capabilities{Available: true, Layers: []sandbox.Layer{
+	return sandbox.Capabilities{Available: true, MultiTenant: true, Layers: []sandbox.Layer{
 		{Name: "pretence", Present: true, Required: true, Detail: "nothing is isolated"},
-		{Name: "isolation", Detail: "a fake has none", Mend: "use a real backend"},
+		{Name: "isolation", Advice: true, Detail: "a fake has none", Mend: "use a real backend"},
 	}}, nil
 }
 
