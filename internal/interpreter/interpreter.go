@@ -36,6 +36,13 @@ type Language struct {
 func Languages() []Language {
 	return []Language{
 		{
+			Name:      "javascript",
+			Aliases:   []string{"js", "node", "nodejs"},
+			Args:      []string{"/usr/bin/node", Root + "/javascript/main.js"},
+			Extension: ".js",
+			Script:    "main.js",
+		},
+		{
 			Name:    "python",
 			Aliases: []string{"py", "python3"},
 			// -I: no user site, no environment, and no folder of user code ahead of the library. -B: the root is
@@ -43,6 +50,13 @@ func Languages() []Language {
 			Args:      []string{"/usr/bin/python3", "-I", "-B", "-X", "utf8", Root + "/python/main.py"},
 			Extension: ".py",
 			Script:    "main.py",
+		},
+		{
+			Name:      "typescript",
+			Aliases:   []string{"ts"},
+			Args:      []string{"/usr/bin/node", Root + "/typescript/main.js"},
+			Extension: ".ts",
+			Script:    "main.ts",
 		},
 	}
 }
@@ -65,6 +79,7 @@ func Lookup(name string) (Language, bool) {
 }
 
 //go:embed python/main.py python/glovebox/*.py python/glovebox/*/*.py
+//go:embed javascript/main.js javascript/glovebox/*.js javascript/glovebox/*.mjs typescript/main.js
 var files embed.FS
 
 // Files returns the programs, to be copied to Root when an image is built.
