@@ -127,7 +127,7 @@ func (s *session) cell(code, option string) []string {
 	}
 	return render(s.run(cell, func(message wire.Message) {
 		if option == "interrupt" && message.Kind == wire.KindStdout && bytes.Contains(message.Payload, []byte("READY")) {
-			_ = s.command.Process.Signal(syscall.SIGINT)
+			_ = syscall.Kill(-s.command.Process.Pid, syscall.SIGINT) // as the guest does
 		}
 	}))
 }

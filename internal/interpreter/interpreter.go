@@ -36,6 +36,14 @@ type Language struct {
 func Languages() []Language {
 	return []Language{
 		{
+			Name:    "bash",
+			Aliases: []string{"sh", "shell"},
+			// The driver, which starts the shell.
+			Args:      []string{"/usr/bin/python3", "-I", "-B", "-X", "utf8", Root + "/bash/main.py"},
+			Extension: ".sh",
+			Script:    "main.sh",
+		},
+		{
 			Name:      "javascript",
 			Aliases:   []string{"js", "node", "nodejs"},
 			Args:      []string{"/usr/bin/node", Root + "/javascript/main.js"},
@@ -80,6 +88,7 @@ func Lookup(name string) (Language, bool) {
 
 //go:embed python/main.py python/glovebox/*.py python/glovebox/*/*.py
 //go:embed javascript/main.js javascript/glovebox/*.js javascript/glovebox/*.mjs typescript/main.js
+//go:embed bash/main.py bash/shell.bash
 var files embed.FS
 
 // Files returns the programs, to be copied to Root when an image is built.

@@ -83,6 +83,7 @@ function place(error, details) {
       return found ? pointed(found, Number(at[2]), Number(at[3])) : '';
     }
   }
+  if (error?.place && sources.has(error.place.key)) return pointed(sources.get(error.place.key), error.place.line, error.place.column);
   if (details && sources.has(details.key)) { // the cell does not parse
     return pointed(sources.get(details.key), details.lineNumber + 1, details.columnNumber + 1);
   }

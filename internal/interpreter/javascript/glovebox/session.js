@@ -114,7 +114,7 @@ class Session {
   async #value(cell, run) {
     const key = faults.register(cell.name, cell.code);
     let code = cell.code.replace(/^\ufeff/, '');
-    if (this.#language === 'typescript') code = require('./typescript.js').strip(code);
+    if (this.#language === 'typescript') code = require('./typescript.js').strip(code, key);
     const { value } = await this.#evaluate(code, key);
     if (value === undefined || !endsWithExpression(code)) return undefined;
     run.waits = value instanceof Promise;

@@ -9,27 +9,29 @@ const SUCRASE = '/usr/share/glovebox/node_modules/sucrase';
 
 // strip returns a cell as JavaScript. An import that this cell does not use may be for the next one, so it stays; types
 // are imported with `import type`, or are erased when they are used as types alone.
-function strip(code) {
-  return transform(code, []);
+function strip(code, key) {
+  return transform(code, [], key);
 }
 
-function transform(code, more) {
+function transform(code, more, key) {
   try {
     return require(SUCRASE).transform(code, {
       transforms: ['typescript', ...more], disableESTransforms: true, keepUnusedImports: more.length === 0,
     }).code;
   } catch (error) {
-    throw syntaxError(error);
+    throw syntaxError(error, key);
   }
 }
 
 // syntaxError makes what the transpiler throws look like the engine's own; it knows a line and a column.
-function syntaxError(error) {
+function syntaxError(error, key) {
   if (error.code === 'MODULE_NOT_FOUND') return new Error('this image has no TypeScript: build it with the package sucrase');
   const made = new SyntaxError(String(error.message).replace(/^Error transforming [^:]*: /, '').replace(/ \(\d+:\d+\)$/, ''));
   made.stack = `SyntaxError: ${made.message}`;
-  made.place = error.loc;
-  if (made.place) Object.defineProperty(made, 'place', { enumerable: false });
+  if (error.loc) {
+    const place = { key, line: error.loc.line, column: error.loc.column };
+    Object.defineProperty(made, 'place', { value: place, enumerable: false });
+  }
   return made;
 }
 
