@@ -20,6 +20,7 @@ import (
 	"glovebox/internal/config"
 	"glovebox/internal/daemon"
 	"glovebox/internal/engine"
+	"glovebox/internal/interpreter"
 )
 
 // Process is what a command has of its surroundings.
@@ -172,7 +173,7 @@ func (p Process) dispatch(ctx context.Context) (err error) {
 	parser, err := kong.New(&c, kong.Name("glovebox"), kong.Writers(p.Stdout, p.Stderr), kong.Bind(s),
 		kong.Description("Runs untrusted code safely, in milliseconds."), kong.UsageOnError(), kong.ShortUsageOnError(),
 		kong.Exit(func(code int) { panic(helpShown{code}) }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Vars{"config_file": p.Environment.File, "default_data": "a folder of the user"})
+		kong.Vars{"config_file": p.Environment.File, "default_data": "a folder of the user", "languages": strings.Join(interpreter.Names(), ", ")})
 	if err != nil {
 		return fmt.Errorf("command line: %w", err)
 	}

@@ -151,6 +151,9 @@ func (e *Engine) ForkHeld(ctx context.Context, id sandbox.ID, name string, count
 	if err != nil {
 		return nil, err
 	}
+	if language := h.request.Language; language != sandbox.WarmLanguage {
+		return nil, &Problem{Code: CodeUnsupported, Text: fmt.Sprintf("a session of %s cannot be forked: only %s can", language, sandbox.WarmLanguage)}
+	}
 	session, err := h.enter(name)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"glovebox/internal/artifact"
+	"glovebox/internal/interpreter"
 	"glovebox/internal/policy"
 	"glovebox/internal/sandbox"
 )
@@ -37,6 +38,13 @@ func (e *Engine) plan(request *Request) (*plan, error) {
 	}
 	if request.Language == "" {
 		request.Language = DefaultLanguage
+	}
+	// One name for a language, whatever it was called. What the table does not have the backend refuses.
+	if language, found := interpreter.Lookup(request.Language); found {
+		request.Language = language.Name
+		if request.Name == "" {
+			request.Name = language.Script
+		}
 	}
 	decision, policyErr := policy.Decide(request.Policy, request.Limits, e.Maxima)
 	backend, backendErr := e.backend(request.Backend)

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 )
@@ -28,6 +29,8 @@ type Language struct {
 	Args []string
 	// Extension is that of a file of the language, with its dot.
 	Extension string
+	// OtherExtensions are less common ones.
+	OtherExtensions []string
 	// Script is the name of a run's code when the request gives none.
 	Script string
 }
@@ -40,15 +43,15 @@ func Languages() []Language {
 			Aliases: []string{"sh", "shell"},
 			// The driver, which starts the shell.
 			Args:      []string{"/usr/bin/python3", "-I", "-B", "-X", "utf8", Root + "/bash/main.py"},
-			Extension: ".sh",
-			Script:    "main.sh",
+			Extension: ".sh", OtherExtensions: []string{".bash"},
+			Script: "script.sh",
 		},
 		{
 			Name:      "javascript",
 			Aliases:   []string{"js", "node", "nodejs"},
 			Args:      []string{"/usr/bin/node", Root + "/javascript/main.js"},
-			Extension: ".js",
-			Script:    "main.js",
+			Extension: ".js", OtherExtensions: []string{".mjs", ".cjs"},
+			Script: "script.js",
 		},
 		{
 			Name:    "python",
@@ -57,14 +60,14 @@ func Languages() []Language {
 			// read-only. utf8: whatever the locale.
 			Args:      []string{"/usr/bin/python3", "-I", "-B", "-X", "utf8", Root + "/python/main.py"},
 			Extension: ".py",
-			Script:    "main.py",
+			Script:    "script.py",
 		},
 		{
 			Name:      "typescript",
 			Aliases:   []string{"ts"},
 			Args:      []string{"/usr/bin/node", Root + "/typescript/main.js"},
-			Extension: ".ts",
-			Script:    "main.ts",
+			Extension: ".ts", OtherExtensions: []string{".mts", ".cts"},
+			Script: "script.ts",
 		},
 	}
 }
@@ -73,6 +76,27 @@ func Languages() []Language {
 func Zygote() []string {
 	const start = "import sys; sys.path.insert(0, '" + Root + "/python'); from glovebox import zygote; del sys.path[0]; zygote.main()"
 	return []string{"/usr/bin/python3", "-I", "-B", "-X", "utf8", "-c", start}
+}
+
+// OfFile finds the language of a file by its extension.
+func OfFile(name string) (Language, bool) {
+	extension := strings.ToLower(path.Ext(name))
+	for _, language := range Languages() {
+		if language.Extension == extension || slices.Contains(language.OtherExtensions, extension) {
+			return language, true
+		}
+	}
+	return Language{}, false
+}
+
+// Names returns the names of all languages.
+func Names() []string {
+	languages := Languages()
+	names := make([]string, 0, len(languages))
+	for _, language := range languages {
+		names = append(names, language.Name)
+	}
+	return names
 }
 
 // Lookup finds a language by its name or an alias, in any case.
@@ -97,15 +121,15 @@ func Files() fs.FS { return files }
 // Digest identifies the content of Files: an image that was built with another digest is out of date.
 func Digest() string {
 	sum := sha256.New()
-	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		content, err := files.ReadFile(path)
+		content, err := files.ReadFile(name)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(sum, "%s %d\n", path, len(content))
+		fmt.Fprintf(sum, "%s %d\n", name, len(content))
 		sum.Write(content)
 		return nil
 	})

@@ -136,7 +136,7 @@ func start(t *testing.T, args []string) *session {
 	s.command.ExtraFiles = []*os.File{theirs}
 	s.command.Stdout, s.command.Stderr = &s.pipes, &s.pipes
 	s.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the guest gives each interpreter a group of its own, too
-	s.command.WaitDelay = 10 * time.Second // for pipes that a stray child holds
+	s.command.WaitDelay = 10 * time.Second                      // for pipes that a stray child holds
 	if err := s.command.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -95,6 +95,10 @@ class Session:
             self.channel.send(wire.READY, {"language": "bash", "version": self.shell.until(b"\n").partition("(")[0]}, cell=0)
             while True:
                 message = self.channel.receive()
+                if message is not None and message[0] == wire.FORK:
+                    os.read(3, 1)  # the byte that carries descriptors
+                    self._done("error", 1, message[1])  # the shell is another process, and cannot be forked from here
+                    continue
                 if message is None or message[0] != wire.CELL:
                     os._exit(0)
                 self._run(message[1], message[2])

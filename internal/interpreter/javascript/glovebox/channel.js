@@ -8,7 +8,7 @@ const limits = require('./limits.js');
 const { writeSync } = require('fs');
 
 const kinds = {
-  CELL: 0x01, READY: 0x11, STDOUT: 0x20, STDERR: 0x21, DISPLAY: 0x22, RESULT: 0x23, ERROR: 0x24, NOTICE: 0x25,
+  CELL: 0x01, FORK: 0x03, READY: 0x11, STDOUT: 0x20, STDERR: 0x21, DISPLAY: 0x22, RESULT: 0x23, ERROR: 0x24, NOTICE: 0x25,
   VALUE: 0x26, DONE: 0x2f,
 };
 
@@ -170,12 +170,15 @@ class Channel {
 class Reader {
   #left = alloc(0);
   #whole = [];
+  #skip = 0;
 
   // take returns the messages that are complete with these bytes, and null for bytes that are no frames.
   take(bytes) {
     const messages = [];
     let left = this.#left.length ? concat([this.#left, bytes]) : bytes;
-    while (left.length >= limits.HEADER_SIZE) {
+    while (left.length >= this.#skip + limits.HEADER_SIZE) {
+      left = left.subarray(this.#skip);
+      this.#skip = 0;
       const size = left.readUInt32BE(0);
       if (left[4] !== limits.VERSION || size > limits.MAX_PAYLOAD) return null;
       if (left.length < limits.HEADER_SIZE + size) break;
@@ -184,6 +187,7 @@ class Reader {
         messages.push({ kind: left[5], cell: left.readUInt32BE(8), payload: concat(this.#whole) });
         this.#whole = [];
       }
+      if (left[5] === kinds.FORK) this.#skip = 1; // the byte that carries descriptors
       left = left.subarray(limits.HEADER_SIZE + size);
     }
     this.#left = left;

@@ -75,7 +75,10 @@ class Session {
     this.socket.on('close', gone).on('end', gone).on('error', gone).on('data', (bytes) => {
       const messages = reader.take(bytes);
       if (messages === null) reallyExit(1);
-      for (const message of messages) if (message.kind === kinds.CELL) this.#queue.push(message);
+      for (const message of messages) {
+        if (message.kind === kinds.CELL) this.#queue.push(message);
+        if (message.kind === kinds.FORK) this.channel.done('error', 1, message.cell); // threads do not live through a fork
+      }
       this.#next();
     });
   }
