@@ -109,6 +109,7 @@ class Session:
         import json
 
         cell = json.loads(payload)
+        cell["name"] = cell["name"] or "cell"
         self.channel.cell = number
         fault = self._give(cell.get("inputs") or {})
         if fault:

@@ -93,7 +93,7 @@ class Session {
     this.#running = run;
     this.channel.cell = id;
     this.socket.unref();
-    if (cell.last) this.#rename(cell.name);
+    if (cell.last) this.#rename(cell.name || 'cell');
     this.#run(run).catch((error) => this.#fail(run, error));
   }
 
@@ -115,7 +115,7 @@ class Session {
 
   // #value runs the code and returns the value of its last expression; a promise is waited for.
   async #value(cell, run) {
-    const key = faults.register(cell.name, cell.code);
+    const key = faults.register(cell.name || 'cell', cell.code);
     let code = cell.code.replace(/^\ufeff/, '');
     if (this.#language === 'typescript') code = require('./typescript.js').strip(code, key);
     const { value } = await this.#evaluate(code, key);
