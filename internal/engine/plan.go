@@ -40,7 +40,8 @@ func (e *Engine) plan(request *Request) (*plan, error) {
 		request.Language = DefaultLanguage
 	}
 	// One name for a language, whatever it was called. What the table does not have the backend refuses.
-	if language, found := interpreter.Lookup(request.Language); found {
+	language, found := interpreter.Lookup(request.Language)
+	if found {
 		request.Language = language.Name
 		if request.Name == "" {
 			request.Name = language.Script
@@ -48,7 +49,11 @@ func (e *Engine) plan(request *Request) (*plan, error) {
 	}
 	decision, policyErr := policy.Decide(request.Policy, request.Limits, e.Maxima)
 	backend, backendErr := e.backend(request.Backend)
-	if err := errors.Join(request.validate(), policyErr, backendErr); err != nil {
+	var processesErr error
+	if least := language.Processes; policyErr == nil && decision.Limits.Processes < least {
+		processesErr = fmt.Errorf("limit processes is %d: %s needs at least %d to start", decision.Limits.Processes, language.Name, least)
+	}
+	if err := errors.Join(request.validate(), policyErr, backendErr, processesErr); err != nil {
 		return nil, problemOf(err)
 	}
 	ref, release, err := e.Images.Use(request.Image)

@@ -31,12 +31,15 @@ type Language struct {
 	Extension string
 	// OtherExtensions are less common ones.
 	OtherExtensions []string
+	// Processes is the fewest processes and threads with which the interpreter starts; zero is no more than any sandbox has.
+	Processes int64
 	// Script is the name of a run's code when the request gives none.
 	Script string
 }
 
 // Languages returns all languages, by name.
 func Languages() []Language {
+	const nodeThreads = 8 // the engine's own, before any code runs
 	return []Language{
 		{
 			Name:    "bash",
@@ -51,7 +54,8 @@ func Languages() []Language {
 			Aliases:   []string{"js", "node", "nodejs"},
 			Args:      []string{"/usr/bin/node", Root + "/javascript/main.js"},
 			Extension: ".js", OtherExtensions: []string{".mjs", ".cjs"},
-			Script: "script.js",
+			Script:    "script.js",
+			Processes: nodeThreads,
 		},
 		{
 			Name:    "python",
@@ -67,7 +71,8 @@ func Languages() []Language {
 			Aliases:   []string{"ts"},
 			Args:      []string{"/usr/bin/node", Root + "/typescript/main.js"},
 			Extension: ".ts", OtherExtensions: []string{".mts", ".cts"},
-			Script: "script.ts",
+			Script:    "script.ts",
+			Processes: nodeThreads,
 		},
 	}
 }

@@ -3,6 +3,7 @@
 package blackbox_test
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,9 +13,7 @@ import (
 func in(language string, more ...call) call {
 	c := call{"language": language}
 	for _, fields := range more {
-		for name, value := range fields {
-			c[name] = value
-		}
+		maps.Copy(c, fields)
 	}
 	return c
 }
@@ -150,6 +149,10 @@ func TestLanguagesAreRefusedClearly(t *testing.T) {
 	s := theServer(t)
 	if _, text := s.post(t, call{"code": "1", "language": "cobol"}).problem(t); !strings.Contains(text, "cobol") {
 		t.Errorf("an unknown language: %q", text)
+	}
+	few := call{"code": "1", "language": "js", "limits": call{"processes": 4}}
+	if a := s.post(t, few); a.status != http.StatusBadRequest && a.status != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), "javascript needs at least") {
+		t.Errorf("too few processes: %d %s", a.status, a.body)
 	}
 	n := s.open(t, in("javascript"))
 	post := func(path, body string) string {

@@ -56,7 +56,7 @@ func TestConformanceOfJavaScript(t *testing.T) {
 		Class:    class(),
 		Language: "javascript",
 		Cells:    sandboxtest.JavaScriptCells(),
-		Features: sandboxtest.Features{Processes: true},
+		Features: sandboxtest.Features{Processes: true, Warm: true},
 	})
 }
 
