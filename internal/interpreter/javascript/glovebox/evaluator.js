@@ -18,11 +18,16 @@ class Thrown {
 const GROUP = 'glovebox';
 
 class Evaluator {
-  #session = new inspector.Session();
+  #session;
   #holder = { value: undefined };
   #handle;
 
   constructor() {
+    this.#connect();
+  }
+
+  #connect() {
+    this.#session = new inspector.Session();
     this.#session.connect();
     // The engine names objects by handles; one of ours takes values out by a function that is called with them.
     globalThis.__glovebox_holder = this.#holder;
@@ -58,8 +63,12 @@ class Evaluator {
   }
 
   #settle(error, answer, key, resolve, reject) {
-    if (error) {
+    if (error && /terminated/.test(error.message)) {
       reject(Terminated);
+    } else if (error) { // inspector.close() closes ours, too
+      this.#connect();
+      reject(new Thrown(new Error('the code closed the inspector that runs it; the state is kept'), {}));
+      return;
     } else if (answer.exceptionDetails) {
       const { exception, lineNumber, columnNumber } = answer.exceptionDetails;
       reject(new Thrown(this.#take(exception), { key, lineNumber, columnNumber }));
