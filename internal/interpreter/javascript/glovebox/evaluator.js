@@ -18,16 +18,12 @@ class Thrown {
 const GROUP = 'glovebox';
 
 class Evaluator {
-  #session;
+  #session = new inspector.Session();
   #holder = { value: undefined };
   #handle;
+  broken = false; // no code can be run any more
 
   constructor() {
-    this.#connect();
-  }
-
-  #connect() {
-    this.#session = new inspector.Session();
     this.#session.connect();
     // The engine names objects by handles; one of ours takes values out by a function that is called with them.
     globalThis.__glovebox_holder = this.#holder;
@@ -65,9 +61,9 @@ class Evaluator {
   #settle(error, answer, key, resolve, reject) {
     if (error && /terminated/.test(error.message)) {
       reject(Terminated);
-    } else if (error) { // inspector.close() closes ours, too
-      this.#connect();
-      reject(new Thrown(new Error('the code closed the inspector that runs it; the state is kept'), {}));
+    } else if (error) { // inspector.close() ends ours for good
+      this.broken = true;
+      reject(new Thrown(new Error('the code closed the inspector that runs it, so the session ends here'), {}));
       return;
     } else if (answer.exceptionDetails) {
       const { exception, lineNumber, columnNumber } = answer.exceptionDetails;

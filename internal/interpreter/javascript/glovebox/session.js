@@ -146,6 +146,7 @@ class Session {
     } catch {
       this.channel.send(kinds.ERROR, BROKEN, run.id);
     }
+    if (this.#evaluator.broken) reallyExit(1);
     this.#finish(run, 'error', 1);
   }
 
