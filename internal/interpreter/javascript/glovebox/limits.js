@@ -17,7 +17,7 @@ module.exports = {
   GATHER_BYTES: 32 << 10,
   GATHER_MS: 10,
   // How long the main thread may take to notice an interrupt before the code it runs is ended, in milliseconds.
-  INTERRUPT_PATIENCE_MS: 50,
+  INTERRUPT_PATIENCE_MS: 250,
   // Values: characters of a text form, bytes of other forms.
   MAX_TEXT: 64 << 10,
   MAX_MARKUP: 2 << 20,
