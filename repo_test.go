@@ -67,7 +67,7 @@ func read(t *testing.T, name string) string {
 
 func TestEveryFileNamesItsLicence(t *testing.T) {
 	t.Parallel()
-	for _, name := range files(t, ending(".go", ".py", ".sh", "Makefile", ".golangci.yml")) {
+	for _, name := range files(t, ending(".go", ".py", ".sh", ".bash", ".js", ".mjs", "Makefile", ".golangci.yml")) {
 		// A probe begins with what must become of it.
 		if strings.Contains(name, "testdata/") || strings.Contains(name, "/probes/") {
 			continue
@@ -256,7 +256,7 @@ func TestCitedDecisionsExist(t *testing.T) {
 func TestNoMirrorsInTheRepository(t *testing.T) {
 	t.Parallel()
 	hosts := regexp.MustCompile(`deb\.debian\.org|archive\.ubuntu\.com|pypi` + `\.org|files\.pythonhosted|registry\.npmjs|proxy\.golang`)
-	for _, name := range files(t, ending(".go", ".py", ".sh", ".yaml", ".yml", ".md", "Makefile", ".lock", ".in")) {
+	for _, name := range files(t, ending(".go", ".py", ".sh", ".js", ".mjs", ".yaml", ".yml", ".md", "Makefile", ".lock", ".in", "package-lock.json")) {
 		if strings.HasSuffix(name, "_test.go") || strings.Contains(name, "testdata/") {
 			continue
 		}

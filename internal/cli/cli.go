@@ -18,6 +18,7 @@ import (
 	"glovebox/internal/config"
 	"glovebox/internal/daemon"
 	"glovebox/internal/engine"
+	"glovebox/internal/interpreter"
 	"glovebox/internal/rootless"
 )
 
@@ -156,7 +157,10 @@ func (p Process) dispatch(ctx context.Context, watched *signals) (err error) {
 	parser, err := kong.New(&c, kong.Name("glovebox"), kong.Writers(p.Stdout, p.Stderr), kong.Bind(s),
 		kong.Description("Runs untrusted code safely, in milliseconds."), kong.UsageOnError(), kong.ShortUsageOnError(),
 		kong.Exit(func(code int) { panic(helpShown{code}) }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Vars{"config_file": p.Environment.File, "default_data": "a folder of the user", "version": versionText()})
+		kong.Vars{
+			"config_file": p.Environment.File, "default_data": "a folder of the user", "version": versionText(),
+			"languages": strings.Join(interpreter.Names(), ", "),
+		})
 	if err != nil {
 		return fmt.Errorf("command line: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"glovebox/internal/engine"
+	"glovebox/internal/interpreter"
 	"glovebox/internal/policy"
 	"glovebox/internal/sandbox"
 )
@@ -22,6 +23,7 @@ import (
 type runCommand struct {
 	Script string `arg:"" help:"The script, or - for standard input."`
 
+	Language  string        `help:"Language: ${languages} (default: by the script's extension, or python)." short:"l" placeholder:"L"`
 	File      []string      `help:"Show a file to the script, read-only, in its working folder; may be given again." short:"f" placeholder:"FILE" sep:"none"`
 	Timeout   *durationFlag `help:"Wall-clock limit, as 10s." placeholder:"D"`
 	Memory    *sizeFlag     `help:"Memory limit, as 512MiB." placeholder:"B"`
@@ -150,8 +152,15 @@ func (c runCommand) request(s *session) (engine.Request, error) {
 	if err != nil {
 		return engine.Request{}, err
 	}
+	language, err := c.language(name)
+	if err != nil {
+		return engine.Request{}, err
+	}
+	if c.Script == "-" {
+		name = "stdin" + language.Extension
+	}
 	request := engine.Request{
-		Code: code, Name: name, Policy: c.Policy, Image: c.Image, Backend: c.Backend,
+		Code: code, Name: name, Language: language.Name, Policy: c.Policy, Image: c.Image, Backend: c.Backend,
 		Limits: policy.Overrides{
 			Wall: (*time.Duration)(c.Timeout), Memory: (*int64)(c.Memory), MilliCPU: (*int64)(c.CPUs),
 			Processes: c.Processes, OpenFiles: c.OpenFiles, Disk: (*int64)(c.Disk), Output: (*int64)(c.Output),
@@ -166,6 +175,22 @@ func (c runCommand) request(s *session) (engine.Request, error) {
 		request.Files = append(request.Files, file)
 	}
 	return request, nil
+}
+
+// language is the one asked for, or that of the script's extension.
+func (c runCommand) language(script string) (interpreter.Language, error) {
+	if c.Language != "" {
+		language, found := interpreter.Lookup(c.Language)
+		if !found {
+			return language, usage("there is no language %q: choose one of %s", c.Language, strings.Join(interpreter.Names(), ", "))
+		}
+		return language, nil
+	}
+	language, found := interpreter.OfFile(script)
+	if !found {
+		language, _ = interpreter.Lookup(engine.DefaultLanguage)
+	}
+	return language, nil
 }
 
 // script reads the source text.

@@ -210,6 +210,9 @@ func (e *Engine) ForkHeld(ctx context.Context, tenant string, id sandbox.ID, nam
 	if err != nil {
 		return nil, err
 	}
+	if language := h.request.Language; language != sandbox.WarmLanguage {
+		return nil, &Problem{Code: CodeUnsupported, Text: fmt.Sprintf("a session of %s cannot be forked: only %s can", language, sandbox.WarmLanguage)}
+	}
 	session, err := h.enter(name)
 	if err != nil {
 		return nil, err

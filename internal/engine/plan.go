@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"glovebox/internal/artifact"
+	"glovebox/internal/interpreter"
 	"glovebox/internal/policy"
 	"glovebox/internal/sandbox"
 )
@@ -39,9 +40,21 @@ func (e *Engine) plan(request *Request) (*plan, error) {
 	if request.Language == "" {
 		request.Language = DefaultLanguage
 	}
+	// One name for a language, whatever it was called. What the table does not have the backend refuses.
+	language, found := interpreter.Lookup(request.Language)
+	if found {
+		request.Language = language.Name
+		if request.Name == "" {
+			request.Name = language.Script
+		}
+	}
 	decision, policyErr := policy.Decide(request.Policy, request.Limits, e.Maxima)
 	backend, backendErr := e.backend(request.Backend)
-	if err := errors.Join(request.validate(), policyErr, backendErr, request.Who.Allows(decision.Policy, request.Image)); err != nil {
+	var processesErr error
+	if least := language.Processes; policyErr == nil && decision.Limits.Processes < least {
+		processesErr = fmt.Errorf("limit processes is %d: %s needs at least %d to start", decision.Limits.Processes, language.Name, least)
+	}
+	if err := errors.Join(request.validate(), policyErr, backendErr, processesErr, request.Who.Allows(decision.Policy, request.Image)); err != nil {
 		return nil, problemOf(err)
 	}
 	ref, release, err := e.Images.Use(request.Image)

@@ -165,7 +165,7 @@ func (x *execution) exec(ctx context.Context, session sandbox.Session) sandbox.R
 		}
 	}
 	if code.Name == "" {
-		code.Name = "script.py"
+		code.Name = "script"
 	}
 	result, err := session.Exec(bounded, code, x.gather.emit)
 	if err != nil {

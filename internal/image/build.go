@@ -42,6 +42,8 @@ type steps interface {
 	Base(ctx context.Context, l *loaded, root string) error
 	// Python unpacks the wheels into root, which holds nothing else.
 	Python(ctx context.Context, l *loaded, root string) error
+	// Node unpacks packages of npm into root, which holds nothing else.
+	Node(ctx context.Context, l *loaded, root string) error
 	// Finish completes root, which holds links into the layers, and describes it.
 	Finish(ctx context.Context, l *loaded, root string) (Manifest, error)
 }
@@ -149,6 +151,13 @@ func (b *build) make(ctx context.Context) (Image, error) {
 			return Image{}, err
 		}
 		layers = append(layers, python)
+	}
+	if b.keys.node != "" {
+		node, err := b.layer(ctx, b.keys.node, b.store.steps.Node)
+		if err != nil {
+			return Image{}, err
+		}
+		layers = append(layers, node)
 	}
 	return b.finish(ctx, layers)
 }

@@ -35,6 +35,7 @@ type Definition struct {
 	} `yaml:"base"`
 	Apt       []string `yaml:"apt"`
 	Python    Python   `yaml:"python"`
+	Node      Node     `yaml:"node"`
 	Fonts     Fonts    `yaml:"fonts"`
 	Languages []string `yaml:"languages"`
 	Preload   []string `yaml:"preload"` // modules a warm interpreter imports
@@ -46,6 +47,11 @@ type Definition struct {
 type Python struct {
 	Requirements string   `yaml:"requirements"` // a lock file of the folder: every line pinned, with hashes
 	Prune        []string `yaml:"prune"`        // names of package folders to leave out
+}
+
+// Node is the part of a definition that npm installs, for our own programs.
+type Node struct {
+	Packages string `yaml:"packages"` // a package-lock.json of the folder, without addresses
 }
 
 // Fonts is the part of a definition about fonts.
@@ -130,6 +136,9 @@ func (d *Definition) validate() error {
 	if d.Python.Requirements != "" && !slices.Contains(d.Apt, "python3") {
 		fault("python.requirements needs python3 in apt")
 	}
+	if d.Node.Packages != "" && !slices.Contains(d.Apt, "nodejs") {
+		fault("node.packages needs nodejs in apt")
+	}
 	faults = append(faults, d.validateFiles()...)
 	for field, n := range map[string]int{
 		"apt": len(d.Apt), "fonts.apt": len(d.Fonts.Apt), "fonts.keep": len(d.Fonts.Keep),
@@ -149,6 +158,7 @@ func (d *Definition) validateFiles() (faults []error) {
 		}
 	}
 	inside("python.requirements", d.Python.Requirements)
+	inside("node.packages", d.Node.Packages)
 	inside("check", d.Check)
 	for _, file := range d.Files {
 		if file.From == "" {
@@ -187,14 +197,15 @@ func checkName(name string) error {
 }
 
 // knownLanguages are the languages that the program has an interpreter for.
-func knownLanguages() []string { return []string{"python", "javascript", "bash"} }
+func knownLanguages() []string { return []string{"python", "javascript", "typescript", "bash"} }
 
 // loaded is a definition together with the bytes of the files it names.
 type loaded struct {
 	Definition
-	lock  []byte            // of Python.Requirements; nil when there is none
-	check []byte            // of Check; nil when there is none
-	files map[string][]byte // by File.From
+	lock    []byte            // of Python.Requirements; nil when there is none
+	npmLock []byte            // of Node.Packages; nil when there is none
+	check   []byte            // of Check; nil when there is none
+	files   map[string][]byte // by File.From
 
 	programs map[string][]byte // of BuildOptions.Programs, by path
 }
@@ -216,12 +227,17 @@ func load(folder, programs fs.FS) (*loaded, error) {
 		}
 		return content
 	}
-	l.lock, l.check = read(d.Python.Requirements), read(d.Check)
+	l.lock, l.npmLock, l.check = read(d.Python.Requirements), read(d.Node.Packages), read(d.Check)
 	for _, file := range d.Files {
 		l.files[file.From] = read(file.From)
 	}
 	if err != nil {
 		return nil, &Error{Kind: KindInvalid, Text: fmt.Sprintf("image %q names a file that cannot be used", d.Name), Err: err}
+	}
+	if l.npmLock != nil {
+		if _, err := parseNPMLock(l.npmLock); err != nil {
+			return nil, &Error{Kind: KindInvalid, Text: fmt.Sprintf("image %q cannot be built", d.Name), Err: err}
+		}
 	}
 	if l.programs, err = readAll(programs); err != nil {
 		return nil, &Error{Kind: KindInvalid, Text: "the programs for the image cannot be used", Err: err}

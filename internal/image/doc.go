@@ -7,13 +7,14 @@
 // so that a later build repeats only what changed.
 //
 //	base     Debian packages and fonts, unpacked by the host's mmdebstrap
+//	node     packages of npm's lock file, unpacked by the host's npm; no package code runs
 //	python   wheels of the lock file, unpacked by the host's pip; no package code runs
 //	finish   both joined, made safe to share, byte-compiled, font lists written, checked
 //
 // The layout below the data folder's "images":
 //
 //	lock                  held while a build or a removal runs
-//	layers/KEY/           finished base and python steps
+//	layers/KEY/           finished base, python and node steps
 //	built/DIGEST/         finished images: rootfs/ and manifest.json
 //	NAME -> built/DIGEST  what a name stands for
 //	tmp-*                 work in progress; what a killed build left is removed by the next

@@ -12,6 +12,7 @@ type Steps interface {
 	Ready() error
 	Base(ctx context.Context, root string) error
 	Python(ctx context.Context, root string) error
+	Node(ctx context.Context, root string) error
 	Finish(ctx context.Context, root string) (Manifest, error)
 }
 
@@ -20,6 +21,10 @@ type testSteps struct{ Steps }
 func (t testSteps) Ready(context.Context, *loaded) error { return t.Steps.Ready() }
 func (t testSteps) Base(ctx context.Context, _ *loaded, root string) error {
 	return t.Steps.Base(ctx, root)
+}
+
+func (t testSteps) Node(ctx context.Context, _ *loaded, root string) error {
+	return t.Steps.Node(ctx, root)
 }
 
 func (t testSteps) Python(ctx context.Context, _ *loaded, root string) error {

@@ -44,6 +44,10 @@ func (f *fakeSteps) Python(ctx context.Context, root string) error {
 	return f.step(ctx, "python", root, map[string]string{"usr/lib/pkg/mod.py": "pass"})
 }
 
+func (f *fakeSteps) Node(ctx context.Context, root string) error {
+	return f.step(ctx, "node", root, map[string]string{"usr/share/glovebox/node_modules/pkg/index.js": "0"})
+}
+
 func (f *fakeSteps) Finish(ctx context.Context, root string) (image.Manifest, error) {
 	if err := os.Remove(filepath.Join(root, "etc/shadow")); err != nil {
 		return image.Manifest{}, err

@@ -270,6 +270,15 @@ func describe(root *os.Root, l *loaded, families []string) (Manifest, error) {
 		Fonts:        families,
 		Packages:     Packages{Apt: parseStatus(string(status)), Python: parseLock(l.lock)},
 	}
+	var transpiler string
+	if l.npmLock != nil {
+		lock, err := parseNPMLock(l.npmLock)
+		if err != nil {
+			return Manifest{}, err
+		}
+		m.Packages.Node = lock.list()
+		transpiler = lock.Packages["node_modules/sucrase"].Version
+	}
 	suite, _ := suiteNamed(l.Base.Suite)
 	versions := make(map[string]string, len(m.Packages.Apt))
 	for _, pkg := range m.Packages.Apt {
@@ -277,9 +286,9 @@ func describe(root *os.Root, l *loaded, families []string) (Manifest, error) {
 	}
 	m.PythonVersion = versions["python"+suite.Python]
 	for _, name := range l.Languages {
-		version := map[string]string{"python": m.PythonVersion, "javascript": versions["nodejs"], "bash": versions["bash"]}[name]
+		version := map[string]string{"python": m.PythonVersion, "javascript": versions["nodejs"], "typescript": transpiler, "bash": versions["bash"]}[name]
 		if version == "" {
-			return Manifest{}, &Error{Kind: KindInvalid, Text: fmt.Sprintf("languages has %q, but no package in apt brings it", name)}
+			return Manifest{}, &Error{Kind: KindInvalid, Text: fmt.Sprintf("languages has %q, but no package of the definition brings it", name)}
 		}
 		m.Languages = append(m.Languages, Language{Name: name, Version: version})
 	}

@@ -47,10 +47,13 @@ func missingTool(l *loaded, look func(string) (string, error)) error {
 	if l.lock != nil {
 		tools = append(tools, struct{ program, pkg string }{"python3", "python3"})
 	}
+	if l.npmLock != nil {
+		tools = append(tools, struct{ program, pkg string }{"npm", "npm"})
+	}
 	for _, tool := range tools {
 		if _, err := look(tool.program); err != nil {
 			return &Error{Kind: KindTool, Text: fmt.Sprintf("%s is not installed: run `apt-get install %s` "+
-				"(a build needs mmdebstrap, debian-archive-keyring, python3 and python3-pip)", tool.program, tool.pkg)}
+				"(a build needs mmdebstrap, debian-archive-keyring, python3, python3-pip and npm)", tool.program, tool.pkg)}
 		}
 	}
 	return nil

@@ -26,7 +26,7 @@ type Manifest struct {
 	Preload       []string   `json:"preload"`
 	Fonts         []string   `json:"fonts"` // families a chart can use, without aliases
 	Packages      Packages   `json:"packages"`
-	Layers        []string   `json:"layers"` // keys of the base and python steps
+	Layers        []string   `json:"layers"` // keys of the base, python and node steps
 	Key           string     `json:"key"`    // of the finish step
 }
 
@@ -40,6 +40,7 @@ type Language struct {
 type Packages struct {
 	Apt    []Package `json:"apt"`
 	Python []Package `json:"python"`
+	Node   []Package `json:"node,omitempty"`
 }
 
 // Package is an installed package.

@@ -17,6 +17,7 @@ const builderVersion = 1
 type keys struct {
 	base   string
 	python string // "" when the definition installs no wheels
+	node   string // "" when it installs no packages of npm
 	finish string
 }
 
@@ -28,9 +29,12 @@ func keysOf(l *loaded, arch string) keys {
 	if l.lock != nil {
 		k.python = keyOf("python", arch, suite, l.lock, sorted(l.Python.Prune))
 	}
+	if l.npmLock != nil {
+		k.node = keyOf("node", l.npmLock)
+	}
 	fonts := l.Fonts
 	fonts.Apt = nil
-	k.finish = keyOf("finish", k.base, k.python, l.Name, l.Description, fonts, l.Languages, l.Preload,
+	k.finish = keyOf("finish", k.base, k.python, k.node, l.Name, l.Description, fonts, l.Languages, l.Preload,
 		l.Files, l.files, l.check, l.programs, fontCacheScript, compileScript)
 	return k
 }

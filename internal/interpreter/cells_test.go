@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"glovebox/internal/guest/wire"
+	"glovebox/internal/interpreter"
 )
 
 // TestCells runs testdata/cells/*.txt. Each file is one session:
@@ -59,6 +60,16 @@ os.close(3)
 status = os.waitpid(child, 0)[1]
 os._exit(os.waitstatus_to_exitcode(status))
 `
+
+// TestCellsOfLanguages runs the sessions of the languages besides Python: testdata/LANGUAGE/*.txt.
+func TestCellsOfLanguages(t *testing.T) {
+	t.Parallel()
+	for _, language := range interpreter.Languages() {
+		if language.Name != "python" {
+			t.Run(language.Name, func(t *testing.T) { runAll(t, "../"+language.Name+"/*.txt", language.Args) })
+		}
+	}
+}
 
 func runAll(t *testing.T, files string, args []string) {
 	t.Helper()
@@ -120,7 +131,7 @@ func (s *session) cell(code, option string) []string {
 	}
 	return render(s.run(cell, func(message wire.Message) {
 		if option == "interrupt" && message.Kind == wire.KindStdout && bytes.Contains(message.Payload, []byte("READY")) {
-			_ = s.command.Process.Signal(syscall.SIGINT)
+			_ = syscall.Kill(-s.command.Process.Pid, syscall.SIGINT) // as the guest does
 		}
 	}))
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 )
@@ -28,13 +29,34 @@ type Language struct {
 	Args []string
 	// Extension is that of a file of the language, with its dot.
 	Extension string
+	// OtherExtensions are less common ones.
+	OtherExtensions []string
+	// Processes is the fewest processes and threads with which the interpreter starts; zero is no more than any sandbox has.
+	Processes int64
 	// Script is the name of a run's code when the request gives none.
 	Script string
 }
 
 // Languages returns all languages, by name.
 func Languages() []Language {
+	const nodeThreads = 8 // the engine's own, before any code runs
 	return []Language{
+		{
+			Name:    "bash",
+			Aliases: []string{"sh", "shell"},
+			// The driver, which starts the shell.
+			Args:      []string{"/usr/bin/python3", "-I", "-B", "-X", "utf8", Root + "/bash/main.py"},
+			Extension: ".sh", OtherExtensions: []string{".bash"},
+			Script: "script.sh",
+		},
+		{
+			Name:      "javascript",
+			Aliases:   []string{"js", "node", "nodejs"},
+			Args:      []string{"/usr/bin/node", Root + "/javascript/main.js"},
+			Extension: ".js", OtherExtensions: []string{".mjs", ".cjs"},
+			Script:    "script.js",
+			Processes: nodeThreads,
+		},
 		{
 			Name:    "python",
 			Aliases: []string{"py", "python3"},
@@ -42,7 +64,15 @@ func Languages() []Language {
 			// read-only. utf8: whatever the locale.
 			Args:      []string{"/usr/bin/python3", "-I", "-B", "-X", "utf8", Root + "/python/main.py"},
 			Extension: ".py",
-			Script:    "main.py",
+			Script:    "script.py",
+		},
+		{
+			Name:      "typescript",
+			Aliases:   []string{"ts"},
+			Args:      []string{"/usr/bin/node", Root + "/typescript/main.js"},
+			Extension: ".ts", OtherExtensions: []string{".mts", ".cts"},
+			Script:    "script.ts",
+			Processes: nodeThreads,
 		},
 	}
 }
@@ -51,6 +81,27 @@ func Languages() []Language {
 func Zygote() []string {
 	const start = "import sys; sys.path.insert(0, '" + Root + "/python'); from glovebox import zygote; del sys.path[0]; zygote.main()"
 	return []string{"/usr/bin/python3", "-I", "-B", "-X", "utf8", "-c", start}
+}
+
+// OfFile finds the language of a file by its extension.
+func OfFile(name string) (Language, bool) {
+	extension := strings.ToLower(path.Ext(name))
+	for _, language := range Languages() {
+		if language.Extension == extension || slices.Contains(language.OtherExtensions, extension) {
+			return language, true
+		}
+	}
+	return Language{}, false
+}
+
+// Names returns the names of all languages.
+func Names() []string {
+	languages := Languages()
+	names := make([]string, 0, len(languages))
+	for _, language := range languages {
+		names = append(names, language.Name)
+	}
+	return names
 }
 
 // Lookup finds a language by its name or an alias, in any case.
@@ -65,6 +116,8 @@ func Lookup(name string) (Language, bool) {
 }
 
 //go:embed python/main.py python/glovebox/*.py python/glovebox/*/*.py
+//go:embed javascript/main.js javascript/glovebox/*.js javascript/glovebox/*.mjs typescript/main.js
+//go:embed bash/main.py bash/shell.bash
 var files embed.FS
 
 // Files returns the programs, to be copied to Root when an image is built.
@@ -73,15 +126,15 @@ func Files() fs.FS { return files }
 // Digest identifies the content of Files: an image that was built with another digest is out of date.
 func Digest() string {
 	sum := sha256.New()
-	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		content, err := files.ReadFile(path)
+		content, err := files.ReadFile(name)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(sum, "%s %d\n", path, len(content))
+		fmt.Fprintf(sum, "%s %d\n", name, len(content))
 		sum.Write(content)
 		return nil
 	})

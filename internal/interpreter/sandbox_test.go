@@ -135,14 +135,15 @@ func start(t *testing.T, args []string) *session {
 	s.command = entered(t.Context(), image, compiledFiles(t, image), t.TempDir(), args...)
 	s.command.ExtraFiles = []*os.File{theirs}
 	s.command.Stdout, s.command.Stderr = &s.pipes, &s.pipes
-	s.command.WaitDelay = 10 * time.Second // for pipes that a stray child holds
+	s.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the guest gives each interpreter a group of its own, too
+	s.command.WaitDelay = 10 * time.Second                      // for pipes that a stray child holds
 	if err := s.command.Start(); err != nil {
 		t.Fatal(err)
 	}
 	_ = theirs.Close()
 	t.Cleanup(func() {
 		_ = s.channel.Close()
-		_ = s.command.Process.Kill()
+		_ = syscall.Kill(-s.command.Process.Pid, syscall.SIGKILL)
 		_ = s.command.Wait()
 	})
 	message, err := s.reader.Next()

@@ -45,7 +45,7 @@ func TestDiskIsJudgedByRatio(t *testing.T) {
 		"no figure":        {disk{with: slow, without: "Traceback"}, proof.NotEnforced},
 		"broken otherwise": {disk{without: fast, err: context.DeadlineExceeded}, proof.NotEnforced},
 	} {
-		items, err := proof.Prove(t.Context(), c.runner, "native", "python", 4)
+		items, err := proof.Prove(t.Context(), c.runner, proof.Target{Backend: "native", Image: "python"}, 4)
 		if err != nil {
 			t.Fatal(err)
 		}

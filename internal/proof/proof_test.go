@@ -53,8 +53,9 @@ func TestNothingHolds(t *testing.T) {
 func TestSlowStartIsNoBrokenLimit(t *testing.T) {
 	t.Parallel()
 	runner := answers{record: engine.Execution{Status: "ok"}}
+	runner.record.Stdout = "used 0.25\n"
 	runner.record.Usage.CPU, runner.record.Usage.Setup, runner.record.Usage.Wall = 3.3, 12, 1.5
-	items, err := proof.Prove(t.Context(), runner, "native", "python", 4)
+	items, err := proof.Prove(t.Context(), runner, proof.Target{Backend: "native", Image: "python"}, 4)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,13 +11,18 @@ import (
 	"slices"
 	"strings"
 
+	"glovebox/internal/interpreter"
 	"glovebox/internal/sandbox"
 )
 
 // Probe is one hostile program with what must become of it.
 type Probe struct {
-	Name   string
-	Source string
+	Name string
+	// File is the base name of its file.
+	File string
+	// Language is that of the file's extension.
+	Language string
+	Source   string
 	// Expect is contained, timeout, oom or limit.
 	Expect string
 	// Kind groups probes in the table: boundary, surface, leak ...
@@ -29,9 +34,13 @@ type Probe struct {
 // Load reads the probes of a folder. Their first two lines are comments: "expect:" and "kind:", fields parted by
 // semicolons, of which "profile" is the third that counts.
 func Load(dir string) ([]Probe, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.py"))
-	if err != nil {
-		return nil, err
+	var files []string
+	for _, language := range interpreter.Languages() {
+		found, err := filepath.Glob(filepath.Join(dir, "*"+language.Extension))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
 	}
 	slices.Sort(files)
 	probes := make([]Probe, 0, len(files))
@@ -40,10 +49,14 @@ func Load(dir string) ([]Probe, error) {
 		if err != nil {
 			return nil, err
 		}
-		probe := Probe{Name: strings.TrimSuffix(filepath.Base(file), ".py"), Source: string(content), Profile: sandbox.ProfileStandard}
+		language, _ := interpreter.OfFile(file)
+		probe := Probe{
+			Name: strings.TrimSuffix(filepath.Base(file), ".py"), File: filepath.Base(file), Language: language.Name, Source: string(content),
+			Profile: sandbox.ProfileStandard,
+		}
 		lines := bufio.NewScanner(bytes.NewReader(content))
 		for n := 0; n < 2 && lines.Scan(); n++ {
-			for field := range strings.SplitSeq(strings.TrimPrefix(lines.Text(), "#"), ";") {
+			for field := range strings.SplitSeq(strings.TrimLeft(lines.Text(), "#/ "), ";") {
 				key, value, _ := strings.Cut(field, ":")
 				switch strings.TrimSpace(key) {
 				case "expect":

@@ -51,6 +51,17 @@ func class() sandbox.Class {
 	return sandbox.Class{Image: "python", Profile: sandbox.ProfileStandard, Network: sandbox.NetworkNone}
 }
 
+// TestConformanceOfJavaScript holds the sessions of another language to the same contract.
+func TestConformanceOfJavaScript(t *testing.T) {
+	sandboxtest.Run(t, sandboxtest.Suite{
+		New:      func(t *testing.T) sandbox.Backend { t.Helper(); return newBackend(t) },
+		Class:    class(),
+		Language: "javascript",
+		Cells:    sandboxtest.JavaScriptCells(),
+		Features: sandboxtest.Features{Processes: true, Warm: true},
+	})
+}
+
 // TestConformance holds the native backend to the contract.
 func TestConformance(t *testing.T) {
 	sandboxtest.Run(t, sandboxtest.Suite{

@@ -27,6 +27,9 @@ func (x *Box) environment(extra ...map[string]string) map[string]string {
 		// Numeric libraries start a thread for each processor they see; they see the host's.
 		"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "MKL_NUM_THREADS": threads,
 		"NUMEXPR_NUM_THREADS": threads, "POLARS_MAX_THREADS": threads, "PYTHON_CPU_COUNT": threads,
+		// The engine's own limit of its heap is the sandbox's: it collects harder on the way there, and what goes beyond is
+		// ended by the kernel, which counts it, and not by an abort of the engine.
+		"NODE_OPTIONS": "--max-old-space-size=" + strconv.FormatInt(max(1, x.lease.Limits.Memory>>20), 10),
 		// There is no network: pip must not try for as long as the run may last.
 		"PIP_RETRIES": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1",
 		// pyarrow's allocator would start a thread of its own, and a process with threads cannot fork safely.

@@ -70,6 +70,29 @@ func PythonCells() Cells {
 	}
 }
 
+// JavaScriptCells are the suite's cells in JavaScript.
+func JavaScriptCells() Cells {
+	return Cells{
+		Streams:    "console.log('out'); console.error('err')",
+		Text:       "const { writeSync } = require('fs'); for (const b of Buffer.from('" + TextWanted + "\\n')) writeSync(1, Buffer.of(b)); void 0",
+		Raise:      "throw Object.assign(new Error('boom'), { name: 'ValueError' })",
+		Exit:       "console.log('a'); process.exit(3)",
+		Crash:      "process.kill(process.pid, 'SIGSEGV')",
+		Spin:       "console.log('begun'); while (true) {}",
+		Hog:        "const b = []; while (true) b.push(Buffer.alloc(8 << 20, 1))",
+		Fork:       "const { spawn } = require('child_process')\nfor (let i = 0; i < 5000; i++) if (spawn('sleep', ['60']).pid === undefined) throw new Error('refused')",
+		Set:        "let v = 41",
+		Show:       "console.log(v)",
+		Flood:      fmt.Sprintf("void process.stdout.write('x'.repeat(%d))", FloodBytes),
+		Background: "void setInterval(() => console.log('late'), 10)",
+		Write:      "require('fs').writeFileSync('out.txt', 'hello')",
+		ReadInput:  "console.log(require('fs').readFileSync('in.txt', 'utf8'))",
+		SpoilInput: "require('fs').writeFileSync('in.txt', 'spoilt')",
+		ReadOther:  "console.log(require('fs').readFileSync('out.txt', 'utf8'))",
+		Env:        "console.log(process.env.SUITE)",
+	}
+}
+
 // FakeCells are the suite's cells in the language of the fake backend.
 func FakeCells() Cells {
 	return Cells{

@@ -1,0 +1,3 @@
+// expect: timeout
+// kind: hang; why: the same by process.nextTick
+;(function loop() { process.nextTick(loop) })()
