@@ -56,6 +56,8 @@ func (g *Group) SetDisk(disks []string, limit int64) error {
 	switch {
 	case slices.Contains(g.host.unified, IO):
 		return g.setUnifiedDisk(disks, bytes)
+	case g.host.v1[BlkIO] != "" && g.host.root(PIDs) == "":
+		return errors.New("the processes to limit cannot be found without the controller pids")
 	case g.host.v1[BlkIO] != "":
 		return g.setOldDisk(disks, bytes)
 	}

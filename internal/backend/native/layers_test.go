@@ -209,6 +209,9 @@ func TestEachLayerRemoved(t *testing.T) {
 				if slices.Contains(removal.broken, item.Limit) {
 					want = proof.NotEnforced
 				}
+				if item.Limit == "disk_io" && item.State == proof.NotSupported {
+					continue // refused by name, or a folder without a disk of its own
+				}
 				if item.State != want || item.Evidence == "" {
 					t.Errorf("%s: %s, want %s: %s", item.Limit, item.State, want, item.Evidence)
 				}
