@@ -5,7 +5,7 @@
 const path = require('path');
 const limits = require('./limits.js');
 
-const seen = new Int32Array(new SharedArrayBuffer(4)); // how many interrupts the main thread has noticed
+const seen = new Int32Array(new SharedArrayBuffer(8)); // how many interrupts the main thread has noticed, and the running cell
 const ENTRY = '__glovebox_terminate'; // what the watcher calls on the main thread
 let ready = null;
 
@@ -27,6 +27,9 @@ function watch() {
   return ready;
 }
 
+// running says which cell runs, 0 for none: an interrupt of one must not end the next.
+const running = (cell) => Atomics.store(seen, 1, cell | 0);
+
 const noticed = () => Atomics.add(seen, 0, 1);
 
-module.exports = { install, watch, noticed };
+module.exports = { install, watch, running, noticed };

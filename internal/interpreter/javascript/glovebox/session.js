@@ -79,7 +79,7 @@ class Session {
         if (message.kind === kinds.CELL) this.#queue.push(message);
         if (message.kind === kinds.FORK) this.channel.done('error', 1, message.cell); // threads do not live through a fork
       }
-      this.#next();
+      turn(() => this.#next()); // an interrupt that came before the cell is not meant for it
     });
   }
 
@@ -92,6 +92,7 @@ class Session {
     const run = { id, cell, over: false };
     this.#running = run;
     this.channel.cell = id;
+    interrupts.running(id);
     this.socket.unref();
     if (cell.last) this.#rename(cell.name || 'cell');
     this.#run(run).catch((error) => this.#fail(run, error));
@@ -154,6 +155,7 @@ class Session {
     if (run.over) return;
     run.over = true;
     this.#running = null;
+    interrupts.running(0);
     if (run.cell.last) {
       this.#last = run;
       this.#outcome = [status, code];

@@ -9,12 +9,19 @@ const { Signal } = process.binding('signal_wrap');
 
 const { seen, patience, entry } = workerData;
 const signal = new Signal();
+let latest = null; // what the last interrupt found; several in quick succession end one thing once
 signal.onsignal = () => {
-  const before = Atomics.load(seen, 0);
-  setTimeout(() => {
-    if (Atomics.load(seen, 0) === before) terminate();
-  }, patience);
+  const isWaiting = latest !== null;
+  latest = { noticed: Atomics.load(seen, 0), cell: Atomics.load(seen, 1) };
+  if (!isWaiting) setTimeout(judge, patience);
 };
+
+function judge() {
+  const { noticed, cell } = latest;
+  latest = null;
+  if (cell !== 0 && Atomics.load(seen, 0) === noticed && Atomics.load(seen, 1) === cell) terminate();
+}
+
 signal.start(2); // SIGINT
 parentPort.postMessage('watching');
 
