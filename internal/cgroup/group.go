@@ -37,7 +37,7 @@ func (g *Group) Set(l Limits) error {
 	if l.Memory <= 0 || l.MilliCPU <= 0 || l.PIDs <= 0 {
 		return fmt.Errorf("cgroup limits %+v: every one must be positive", l)
 	}
-	return errors.Join(g.setMemory(l.Memory), g.setCPU(l.MilliCPU), g.setPIDs(l.PIDs))
+	return errors.Join(g.SetMemory(l.Memory), g.setCPU(l.MilliCPU), g.setPIDs(l.PIDs))
 }
 
 func (g *Group) setPIDs(limit int64) error {
@@ -47,7 +47,8 @@ func (g *Group) setPIDs(limit int64) error {
 	return g.set(PIDs, "pids.max", strconv.FormatInt(limit, 10))
 }
 
-func (g *Group) setMemory(limit int64) error {
+// SetMemory limits memory and swap together, in bytes. Nothing may use more when the limit sinks.
+func (g *Group) SetMemory(limit int64) error {
 	if g.host.lacks(Memory) {
 		return nil
 	}

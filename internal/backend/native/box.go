@@ -36,6 +36,9 @@ const (
 	// firstSize is the size of the writable mounts until the lease sets theirs.
 	firstSize   = 1 << 20
 	firstInodes = 1024
+	// restartReserve is what a box may use beyond its memory limit once the kernel has ended something in it for memory:
+	// files stay, and a new interpreter must find room beside them.
+	restartReserve = 16 << 20
 	// maxTmpInodes bounds the files on /tmp and on /dev/shm, each: nobody leaves results there, and every file costs
 	// kernel memory.
 	maxTmpInodes = 1 << 15

@@ -78,11 +78,29 @@ func (x *Box) Open(ctx context.Context, spec sandbox.OpenSpec) (sandbox.Session,
 		}
 		return warm, nil
 	}
+	if err := x.makeRoom(); err != nil {
+		return nil, err
+	}
 	session, err := x.conn.Open(ctx, args, workingDir(spec.Dir), x.environment(spec.Env))
 	if err != nil {
 		return nil, err
 	}
 	return session, nil
+}
+
+// makeRoom raises the memory limit of a box that has met it by restartReserve, once. It does not sink again: the kernel
+// would end the new interpreter for the files of the old one.
+func (x *Box) makeRoom() error {
+	usage, err := x.user.Usage()
+	if err != nil || usage.OOMKills == 0 {
+		return err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.user.SetMemory(x.lease.Limits.Memory + restartReserve); err != nil {
+		return fmt.Errorf("native: make room for a new interpreter: %w", err)
+	}
+	return nil
 }
 
 // takeWarm returns the waiting interpreter, once.
