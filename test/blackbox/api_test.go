@@ -234,7 +234,7 @@ func TestProblemDocuments(t *testing.T) {
 		"a wrong type":     {call{"code": 1}, 400, "invalid_request", "code"},
 		"unknown policy":   {call{"code": "1", "policy": "lax"}, 400, "invalid_request", "lax"},
 		"unknown language": {call{"code": "1", "language": "cobol"}, 422, "unsupported", "cobol"},
-		"unknown image":    {call{"code": "1", "image": "nothing"}, 422, "image_not_found", "nothing"},
+		"unknown image":    {call{"code": "1", "image": "nothing"}, 400, "invalid_request", "there is no image"},
 		"above a maximum":  {call{"code": "1", "limits": call{"wall": 100000}}, 422, "limit_exceeded", "10m"},
 		"a bad limit":      {call{"code": "1", "limits": call{"memory": "much"}}, 400, "invalid_request", "much"},
 		"zero":             {call{"code": "1", "limits": call{"wall": 0}}, 400, "invalid_request", ""},

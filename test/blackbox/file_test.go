@@ -370,7 +370,7 @@ func TestT65SpecialFiles(t *testing.T) {
 		"sparse giant":      {"open('g','wb').truncate(7<<30)", "too_large", 1},
 		"sparse giants":     {"for i in range(20): open(f'g{i}','wb').truncate(200<<20)", "total_size", 17},
 		"100,000 files":     {"for i in range(100_000): open(str(i),'w').close()", "count", 90_000},
-		"many folders":      {"for i in range(5000): os.makedirs(f'd{i}/e'); open(f'd{i}/e/f','w').close()", "entries", 1},
+		"many folders":      {"for i in range(5000): os.makedirs(f'd{i}/e'); open(f'd{i}/e/f','w').close()", "folders", 1},
 		"900 levels":        {"for i in range(900):\n os.mkdir('d');os.chdir('d')", "depth", 1},
 		"hidden":            {"open('.secret','w').write('x')\nos.mkdir('.git')", "hidden", 2},
 		"unreadable":        {"open('u','w').write('x');os.chmod('u',0)\nos.mkfifo('f')", "special", 1},

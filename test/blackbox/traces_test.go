@@ -222,7 +222,7 @@ func (f *footprint) filesLeft(t *testing.T) (left []string) {
 // dataLeft lists what a server that has ended has in its data folder besides what it keeps.
 func dataLeft(t *testing.T, folder string) (left []string) {
 	t.Helper()
-	kept := []string{".", "config.yaml", "serve.lock", "images", "executions", "backends", "backends/native", "uploads"}
+	kept := []string{".", "config.yaml", "serve.lock", "glovebox.db", "images", "executions", "backends", "backends/native", "uploads"}
 	err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
 		name, relErr := filepath.Rel(folder, path)
 		if err := errors.Join(err, relErr); err != nil {

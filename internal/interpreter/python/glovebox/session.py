@@ -23,7 +23,7 @@ INTERRUPTED = "interrupted"
 
 _BROKEN = (
     b'{"name":"InterpreterBroken","traceback":"","value":"the code changed what the interpreter itself needs '
-    b'(builtins or modules), so it cannot say how the cell ended; start a new session"}'
+    b'(builtins or modules), so it cannot say how the cell ended: its variables are gone"}'
 )
 
 
@@ -94,9 +94,7 @@ class Session:
                     cell = namespace.read_cell(message[2])
                     self._run(message[1], cell)
                 except BaseException:
-                    self._give_up(message[1])
-                    if cell.get("last"):
-                        _exit(1)
+                    self._give_up(message[1], cell.get("last"))
             else:
                 _exit(0)
 
@@ -140,12 +138,14 @@ class Session:
         self.channel.send(wire.DONE, {"status": status, "exit_code": code}, cell=number)
         self.channel.cell = 0
 
-    def _give_up(self, number):
-        """Ends a cell when even reporting failed, because user code broke what our own code stands on."""
+    def _give_up(self, number, last):
+        """Ends the process when even reporting failed, because user code broke what our own code stands on: whoever started
+        it starts another, and says that the state is gone."""
         self._interruptible = False
         self.channel.send_ready_made(wire.ERROR, number, _BROKEN)
-        self.channel.send_ready_made(wire.DONE, number, b'{"status":"error","exit_code":1}')
-        self.channel.cell = 0
+        if last:
+            self.channel.send_ready_made(wire.DONE, number, b'{"status":"error","exit_code":1}')
+        _exit(1)
 
     def _finish_cell(self, cell):
         if cell.get("return"):
