@@ -37,7 +37,7 @@ def send(data):
     view = memoryview(data)
     while view:
         view = view[os.write(3, view):]
-cell = sys.__stdout__.buffer.raw._channel.cell
+cell = sys.__stdout__.buffer._channel.cell
 `
 
 func openBox(t *testing.T, b sandbox.Backend, warm sandbox.Warmth, wall time.Duration, files ...sandbox.InputFile) (sandbox.Sandbox, sandbox.Session) {

@@ -19,7 +19,7 @@ func TestJudgeSeesABreach(t *testing.T) {
 		"console.log('no loop')":                                   "timeout",
 		"console.log('no bomb')":                                   "oom",
 	} {
-		p := escapes.Probe{Name: "control", File: "control.js", Language: "javascript", Source: source, Expect: expect}
+		p := escapes.Probe{Name: "control", File: "control.js", Language: "javascript", Source: source, Expect: expect, Profile: sandbox.ProfileStandard}
 		v, err := run(t.Context(), b, "control", sandbox.WarmNone, p)
 		if err != nil {
 			t.Fatal(err)

@@ -1,7 +1,7 @@
 # expect: contained
 # kind: protocol; why: forged ends, replies and results of other cells must not be believed, and broken order harms only us
 import os, sys
-ours = sys.__stdout__.buffer.raw._channel.cell
+ours = sys.__stdout__.buffer._channel.cell
 def frame(kind, flags, cell, payload):
     return len(payload).to_bytes(4) + bytes((1, kind, flags, 0)) + cell.to_bytes(4) + payload
 for cell in range(0, 40):
