@@ -42,8 +42,8 @@ func TestDiskIsJudgedByRatio(t *testing.T) {
 		"a slow disk":      {disk{with: slow, without: slow}, proof.NotSupported},
 		"refused":          {disk{without: fast, err: refused}, proof.NotSupported},
 		"no disk":          {disk{with: "unmeasured: no disk", without: "unmeasured: no disk"}, proof.NotSupported},
-		"no figure":        {disk{with: slow, without: "Traceback"}, proof.NotEnforced},
-		"broken otherwise": {disk{without: fast, err: context.DeadlineExceeded}, proof.NotEnforced},
+		"no figure":        {disk{with: slow, without: "Traceback"}, proof.NotSupported},
+		"broken otherwise": {disk{without: fast, err: context.DeadlineExceeded}, proof.NotSupported},
 	} {
 		items, err := proof.Prove(t.Context(), c.runner, proof.Target{Backend: "native", Image: "python"}, 4)
 		if err != nil {

@@ -43,7 +43,7 @@ func TestNothingHolds(t *testing.T) {
 			t.Errorf("%+v", item)
 		}
 	}
-	if broken := len(proof.Broken(items)); broken != len(items)-1 {
+	if broken := len(proof.Broken(items)); broken != len(items)-2 {
 		t.Errorf("%d of %d are broken", broken, len(items))
 	}
 }
@@ -81,8 +81,9 @@ func TestAttacksThatCannotRun(t *testing.T) {
 				t.Errorf("%s: %+v", name, item)
 			}
 		}
-		if len(proof.Broken(items)) != len(items) {
-			t.Errorf("%s: not all are broken", name)
+		// No sandbox has a disk limit unless it asks for it: one that cannot be measured keeps no server from starting.
+		if len(proof.Broken(items)) != len(items)-1 {
+			t.Errorf("%s: not all but disk_io are broken", name)
 		}
 	}
 }

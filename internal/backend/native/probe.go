@@ -40,7 +40,7 @@ func (b *Backend) probe() sandbox.Capabilities {
 	}
 	layers = append(layers, probeLandlock(), probeSeccomp())
 	layers = append(layers, b.probeCgroups()...)
-	layers = append(layers, b.probeDisk(), probeCorePattern())
+	layers = append(layers, probeCorePattern())
 	b.accept(layers)
 	capabilities := sandbox.Capabilities{Available: true, Layers: layers, MultiTenant: true, Warm: true}
 	if lost := capabilities.Lost(); len(lost) > 0 {
