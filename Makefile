@@ -16,7 +16,7 @@ DEMO_OUT ?= demo-out
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-setup: ## install what is missing (apt, root; some 90 MB and half a minute on a bare Debian 12)
+setup: ## install what is missing (apt, root; some 110 MB and a minute on a bare Debian 12)
 	@scripts/setup
 
 build: ## build bin/glovebox with the guest program inside (a minute the first time)
