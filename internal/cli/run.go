@@ -39,7 +39,8 @@ type runCommand struct {
 	Out       string        `help:"Save charts and the files that the script left in this folder." short:"o" placeholder:"DIR" type:"path"`
 	Overwrite bool          `help:"Replace files that are in the folder of --out already."`
 	JSON      bool          `help:"Print one JSON object and nothing else." name:"json"`
-	NoServer  bool          `help:"Do not use a running server."`
+
+	serverFlags `embed:""`
 }
 
 type sizeFlag int64
@@ -250,12 +251,11 @@ func openRegular(what, path string) (*os.File, error) {
 	return file, nil
 }
 
-// runner prefers a running server, which has warm sandboxes.
+// runner prefers a server, which has warm sandboxes.
 func (c runCommand) runner(s *session) (runner, error) {
-	if !c.NoServer {
-		if r := dialServer(s.ctx, s.config); r != nil {
-			return r, nil
-		}
+	r, err := c.remote(s)
+	if err != nil || r != nil {
+		return r, err
 	}
 	return newLocal(s)
 }
