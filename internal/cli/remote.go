@@ -48,7 +48,7 @@ func (r *remote) close() error {
 
 // run sends the request and follows the events.
 func (r *remote) run(ctx context.Context, request engine.Request, sink engine.Sink) (*engine.Execution, error) {
-	return r.follow(ctx, sink, func(ctx context.Context, each func(client.Event) error) (*client.Execution, error) {
+	return r.follow(ctx, sink, nil, func(ctx context.Context, each func(client.Event) error) (*client.Execution, error) {
 		return r.client.Stream(ctx, requestOf(request), each)
 	})
 }
@@ -63,10 +63,15 @@ func (r *remote) artifact(ctx context.Context, id sandbox.ID, name string) (io.R
 type stream func(ctx context.Context, each func(client.Event) error) (*client.Execution, error)
 
 // follow takes an execution to its end. Whoever interrupts a command gets the same as without a server: the record of a run
-// that was canceled.
-func (r *remote) follow(ctx context.Context, sink engine.Sink, ask stream) (*engine.Execution, error) {
+// that was canceled. Where end is given it is asked to end the execution first, and the stream goes on to its own end.
+func (r *remote) follow(ctx context.Context, sink engine.Sink, end func(ctx context.Context, id string) error, ask stream) (*engine.Execution, error) {
 	id, known := "", make(chan struct{})
-	asked, leave := leaving(ctx, known)
+	asked, leave := leaving(ctx, known, func(ctx context.Context) error {
+		if end == nil {
+			return errLeave
+		}
+		return end(ctx, id)
+	})
 	defer leave()
 	x, err := ask(asked, func(e client.Event) error {
 		if e.Kind == client.KindStarted && id == "" {
@@ -92,27 +97,39 @@ func (r *remote) follow(ctx context.Context, sink engine.Sink, ask stream) (*eng
 	return r.canceled(ctx, id)
 }
 
+// errLeave says that nothing else ends an execution than leaving it.
+var errLeave = errors.New("leave it")
+
+// endPatience is how long a server may take to end an execution.
+const endPatience = 10 * time.Second
+
 // leaving returns a context that ends a little after ctx: in that time the server may tell the id of a run that has just
-// begun, without which nobody can ask what became of it.
-func leaving(ctx context.Context, known <-chan struct{}) (context.Context, context.CancelFunc) {
+// begun, without which nobody can ask what became of it. Where end succeeds, what it ended may come to its end.
+func leaving(ctx context.Context, known <-chan struct{}, end func(context.Context) error) (context.Context, context.CancelFunc) {
 	const patience = time.Second
 	asked, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
+		defer cancel(context.Cause(ctx))
 		select {
 		case <-known:
 		case <-time.After(patience):
+			return
 		case <-asked.Done():
+			return
 		}
-		cancel(context.Cause(ctx))
+		ending, done := context.WithTimeoutCause(asked, endPatience, errLeave)
+		defer done()
+		if end(ending) == nil {
+			<-ending.Done() // the stream's end
+		}
 	})
 	return asked, func() { stop(); cancel(nil) }
 }
 
 // canceled waits for the record of a run that was left, by which the server cancels it.
 func (r *remote) canceled(ctx context.Context, id string) (*engine.Execution, error) {
-	const patience = 10 * time.Second
 	cause := context.Cause(ctx)
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), patience, errors.New("the server did not end it in time"))
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), endPatience, errors.New("the server did not end it in time"))
 	defer cancel()
 	x, err := r.client.Wait(ctx, id)
 	if err != nil {
