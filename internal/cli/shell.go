@@ -193,6 +193,10 @@ func (sh *shell) restart() error {
 func (sh *shell) run(text string) error {
 	ctx, cancel := context.WithCancelCause(sh.ctx)
 	defer cancel(nil)
+	select {
+	case <-sh.interrupts: // it was meant for the cell before
+	default:
+	}
 	watching := make(chan struct{})
 	go func() {
 		defer close(watching)
@@ -261,6 +265,7 @@ func (sh *shell) refused(err error) error {
 		}
 		sh.view.note("this is a fresh sandbox: all variables and files are gone, and the cell was not run")
 		return nil
+	default:
+		return fmt.Errorf("the shell ends: %w", err)
 	}
-	return fmt.Errorf("the shell ends: %w", err)
 }

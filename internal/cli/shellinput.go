@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 
 	"golang.org/x/term"
 
@@ -55,7 +56,7 @@ func (in *input) close() error {
 	if in.editor == nil {
 		return nil
 	}
-	return in.editor.restore()
+	return in.editor.close()
 }
 
 // plainLine reads a line of at most MaxCode bytes.
@@ -130,7 +131,12 @@ type editor struct {
 	file  *os.File
 	keys  *keys
 	lines *term.Terminal
+
+	mu sync.Mutex
+	// usual is how the terminal is outside of the editor; nil until it was used.
 	usual *term.State
+	// closed says that the terminal stays as it is from now on, also for a line that is still waited for.
+	closed bool
 }
 
 func newEditor(file *os.File, screen io.Writer) *editor {
@@ -142,9 +148,9 @@ func newEditor(file *os.File, screen io.Writer) *editor {
 	return e
 }
 
-func (e *editor) line(prompt string) (_ string, err error) {
-	if e.usual, err = term.MakeRaw(int(e.file.Fd())); err != nil {
-		return "", fmt.Errorf("use the terminal: %w", err)
+func (e *editor) line(prompt string) (string, error) {
+	if err := e.raw(); err != nil {
+		return "", err
 	}
 	if columns, rows, err := term.GetSize(int(e.file.Fd())); err == nil && columns > 0 && rows > 0 {
 		_ = e.lines.SetSize(columns, rows) // a wrong size only looks odd
@@ -159,12 +165,35 @@ func (e *editor) line(prompt string) (_ string, err error) {
 	return text, err
 }
 
+// raw has the terminal hand over each key.
+func (e *editor) raw() (err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return io.EOF
+	}
+	if e.usual, err = term.MakeRaw(int(e.file.Fd())); err != nil {
+		return fmt.Errorf("use the terminal: %w", err)
+	}
+	return nil
+}
+
 // restore gives the terminal back as it was.
 func (e *editor) restore() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.usual == nil {
 		return nil
 	}
 	return term.Restore(int(e.file.Fd()), e.usual)
+}
+
+// close restores the terminal for good.
+func (e *editor) close() error {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	return e.restore()
 }
 
 // The keys that take part in clearing a line.
