@@ -66,11 +66,13 @@ type Client struct {
 	key     string
 	retries int
 	http    *http.Client
+	// most is MaxAnswer, but for tests.
+	most int64
 }
 
 // New returns a client. It does not connect yet. The error says which option cannot be used.
 func New(o Options) (*Client, error) {
-	c := &Client{base: strings.TrimRight(o.URL, "/"), key: o.Key, retries: o.Retries}
+	c := &Client{base: strings.TrimRight(o.URL, "/"), key: o.Key, retries: o.Retries, most: MaxAnswer}
 	if o.Retries == 0 {
 		c.retries = DefaultRetries
 	}
@@ -171,7 +173,7 @@ func (c *Client) object(ctx context.Context, asked call, into any) error {
 	if into == nil {
 		return nil
 	}
-	body := &bounded{source: answer.Body, left: MaxAnswer}
+	body := &bounded{source: answer.Body, left: c.most}
 	if err := json.NewDecoder(body).Decode(into); err != nil {
 		return fmt.Errorf("the answer of the server cannot be read: %w", err)
 	}

@@ -389,6 +389,7 @@ func TestHostileServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cl := answering(t, c.handle)
+			cl.LimitForTest(1 << 20)
 			var err error
 			if strings.Contains(name, "record") {
 				_, err = cl.Run(t.Context(), client.Request{Code: "x"})

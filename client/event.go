@@ -54,7 +54,7 @@ func (c *Client) stream(ctx context.Context, asked call, each func(Event) error)
 		return nil, err
 	}
 	defer answer.Body.Close()
-	x, err := follow(answer.Body, each)
+	x, err := follow(answer.Body, c.most, each)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		return nil, fmt.Errorf("the execution was left: %w", cause)
 	}
@@ -62,11 +62,11 @@ func (c *Client) stream(ctx context.Context, asked call, each func(Event) error)
 }
 
 // follow reads Server-Sent Events up to the record.
-func follow(source io.Reader, each func(Event) error) (*Execution, error) {
+func follow(source io.Reader, most int64, each func(Event) error) (*Execution, error) {
 	lines := bufio.NewReader(source)
 	name := ""
 	for {
-		line, err := readLine(lines)
+		line, err := readLine(lines, most)
 		if err != nil {
 			return nil, err
 		}
@@ -84,12 +84,12 @@ func follow(source io.Reader, each func(Event) error) (*Execution, error) {
 	}
 }
 
-// readLine reads a line of at most MaxAnswer bytes.
-func readLine(lines *bufio.Reader) ([]byte, error) {
+// readLine reads a line of at most that many bytes.
+func readLine(lines *bufio.Reader, most int64) ([]byte, error) {
 	var line []byte
 	for {
 		piece, err := lines.ReadSlice('\n')
-		if len(line)+len(piece) > MaxAnswer {
+		if int64(len(line)+len(piece)) > most {
 			return nil, ErrTooLarge
 		}
 		line = append(line, piece...)
