@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"glovebox/client"
+	"glovebox/internal/auth"
 	"glovebox/internal/engine"
 	"glovebox/internal/gateway"
 	"glovebox/internal/sandbox"
@@ -102,6 +103,13 @@ func fill(t *testing.T, v reflect.Value) {
 	default:
 		t.Fatalf("no value for %s", v.Type())
 	}
+}
+
+// keyring knows the key of these tests.
+type keyring struct{}
+
+func (keyring) Authenticate(context.Context, string) (*auth.Principal, error) {
+	return auth.Operator(), nil
 }
 
 // listener is an engine that remembers what it was asked for.

@@ -405,7 +405,7 @@ func TestHostileServers(t *testing.T) {
 
 func TestWrongKey(t *testing.T) {
 	t.Parallel()
-	s, end, err := server()
+	url, end, err := server()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -414,7 +414,7 @@ func TestWrongKey(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	_, err = connect(t, client.Options{URL: s.URL, Key: "wrong"}).Get(t.Context(), "x")
+	_, err = connect(t, client.Options{URL: url, Key: "wrong"}).Get(t.Context(), "x")
 	if problem, ok := errors.AsType[*client.Problem](err); !ok || problem.Status != http.StatusUnauthorized || problem.Code != "unauthorized" {
 		t.Errorf("%#v", err)
 	}

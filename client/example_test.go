@@ -15,11 +15,11 @@ import (
 
 // example returns a client of a server whose backend is a fake: its code is in a small language of its own.
 func example() (*client.Client, func()) {
-	s, end, err := server()
+	url, end, err := server()
 	if err != nil {
 		panic(err)
 	}
-	c, err := client.New(client.Options{URL: s.URL, Key: key})
+	c, err := client.New(client.Options{URL: url, Key: key})
 	if err != nil {
 		panic(err)
 	}

@@ -5,22 +5,21 @@ package client_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"glovebox/client"
-	"glovebox/internal/artifact"
-	"glovebox/internal/auth"
-	"glovebox/internal/engine"
-	"glovebox/internal/gateway"
-	"glovebox/internal/policy"
+	"glovebox/internal/config"
+	"glovebox/internal/daemon"
 	"glovebox/internal/sandbox"
 	"glovebox/internal/sandbox/sandboxtest"
 )
@@ -33,66 +32,54 @@ type anyImage struct{}
 
 func (anyImage) Use(name string) (string, func(), error) { return name, func() {}, nil }
 
-type keyring struct{}
-
-func (keyring) Authenticate(_ context.Context, token string) (*auth.Principal, error) {
-	if token != key {
-		return nil, auth.ErrUnknown
-	}
-	return auth.Operator(), nil
-}
-
 // server is a whole server over the fake backend. Its executions fail where faults say so.
-func server(faults ...sandboxtest.Fault) (*httptest.Server, func() error, error) {
+func server(faults ...sandboxtest.Fault) (url string, end func() error, err error) {
 	dir, err := os.MkdirTemp("", "client-*")
 	if err != nil {
-		return nil, nil, err
+		return "", nil, err
 	}
-	fake := sandboxtest.NewFake(filepath.Join(dir, "fake"), faults...)
-	store, err := engine.OpenStore(filepath.Join(dir, "executions"), engine.Retention{Count: 100, Age: time.Hour}, time.Now)
+	c := config.Default(2)
+	c.Data, c.Runtime, c.Addr, c.Token = filepath.Join(dir, "data"), filepath.Join(dir, "runtime"), "127.0.0.1:0", key
+	c.Prove, c.Pool.Enabled, c.Drain = false, false, config.Duration(time.Minute)
+	options := daemon.Options{Images: anyImage{}, Backends: []daemon.Constructor{
+		{Name: sandboxtest.FakeName, New: func(s daemon.Settings) (sandbox.Backend, error) {
+			return sandboxtest.NewFake(filepath.Join(dir, "fake"), faults...), nil
+		}},
+	}}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	said, says := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := daemon.Serve(ctx, c, options, slog.New(slog.DiscardHandler), says)
+		says.CloseWithError(errors.Join(err, io.EOF))
+		ended <- err
+	}()
+	end = func() error {
+		cancel(errors.New("the test is over"))
+		return errors.Join(<-ended, os.RemoveAll(dir))
+	}
+	buffer := make([]byte, 4096)
+	n, err := said.Read(buffer)
 	if err != nil {
-		return nil, nil, err
+		return "", nil, errors.Join(err, end())
 	}
-	e, err := engine.New(engine.Config{
-		Backends: []sandbox.Backend{fake}, Images: anyImage{}, Store: store, Image: "python", Maxima: policy.DefaultMaxima(),
-		Artifacts: artifact.DefaultLimits(), MaxRunning: 4, MaxQueued: 4, QueueWait: time.Minute, Patience: engine.DefaultPatience(),
-		Log: slog.New(slog.DiscardHandler), Now: time.Now, NewID: engine.NewIDs(),
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	face, err := gateway.New(gateway.Config{
-		Engine: e, Authenticator: keyring{}, Uploads: filepath.Join(dir, "uploads"), MaxJSON: 1 << 20, MaxFile: 1 << 20, MaxRequest: 4 << 20,
-		MaxPosts: 100, Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	s := httptest.NewServer(face)
-	return s, func() error {
-		s.Close()
-		ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, errors.New("test over"))
-		defer cancel()
-		e.Close(ctx)
-		return errors.Join(fake.Close(), store.Close(), os.RemoveAll(dir))
-	}, nil
+	first, _, _ := strings.Cut(string(buffer[:n]), "\n")
+	return strings.TrimPrefix(first, "glovebox listens on "), end, nil
 }
 
 // serve returns a client of a server of its own.
 func serve(t *testing.T, faults ...sandboxtest.Fault) *client.Client {
 	t.Helper()
-	s, end, err := server(faults...)
+	url, end, err := server(faults...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := connect(t, client.Options{URL: s.URL, Key: key})
 	t.Cleanup(func() {
-		c.Close()
 		if err := end(); err != nil {
 			t.Error(err)
 		}
 	})
-	return c
+	return connect(t, client.Options{URL: url, Key: key})
 }
 
 func connect(t *testing.T, o client.Options) *client.Client {
