@@ -58,6 +58,8 @@ type Options struct {
 	HTTPClient *http.Client
 	// Retries is how often a request is sent again, when that is safe: zero is DefaultRetries, below zero is never.
 	Retries int
+	// Waiting is told of each pause before a request is sent again, and why; nil is nobody.
+	Waiting func(why error, pause time.Duration)
 }
 
 // Client speaks to one server. It may be used by several goroutines at once.
@@ -65,6 +67,7 @@ type Client struct {
 	base    string
 	key     string
 	retries int
+	waiting func(why error, pause time.Duration)
 	http    *http.Client
 	// most is MaxAnswer, but for tests.
 	most int64
@@ -72,9 +75,12 @@ type Client struct {
 
 // New returns a client. It does not connect yet. The error says which option cannot be used.
 func New(o Options) (*Client, error) {
-	c := &Client{base: strings.TrimRight(o.URL, "/"), key: o.Key, retries: o.Retries, most: MaxAnswer}
+	c := &Client{base: strings.TrimRight(o.URL, "/"), key: o.Key, retries: o.Retries, waiting: o.Waiting, most: MaxAnswer}
 	if o.Retries == 0 {
 		c.retries = DefaultRetries
+	}
+	if c.waiting == nil {
+		c.waiting = func(error, time.Duration) {}
 	}
 	if strings.ContainsFunc(o.Key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, errors.New("the key has spaces or other characters that no key has: check that it is whole and alone")
@@ -188,7 +194,11 @@ func (c *Client) send(ctx context.Context, asked call) (*http.Response, error) {
 			return answer, nil
 		}
 		wait, safe := again(asked.method, attempt, err)
-		if !safe || attempt >= c.retries || !pause(ctx, wait) {
+		if !safe || attempt >= c.retries || !outlasts(ctx, wait) {
+			return nil, err
+		}
+		c.waiting(err, wait)
+		if !pause(ctx, wait) {
 			return nil, err
 		}
 	}
@@ -214,11 +224,14 @@ func again(method string, attempt int, err error) (wait time.Duration, safe bool
 	return wait, method == http.MethodGet && gateway
 }
 
-// pause waits; false says that the context ends before.
+// outlasts reports whether the context is there after a pause, as far as that is known.
+func outlasts(ctx context.Context, wait time.Duration) bool {
+	end, bounded := ctx.Deadline()
+	return ctx.Err() == nil && (!bounded || time.Until(end) > wait)
+}
+
+// pause waits; false says that the context ended meanwhile.
 func pause(ctx context.Context, wait time.Duration) bool {
-	if end, bounded := ctx.Deadline(); bounded && time.Until(end) <= wait {
-		return false
-	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {

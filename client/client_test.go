@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -296,15 +297,21 @@ func TestRetries(t *testing.T) {
 			}))
 			t.Cleanup(s.Close)
 			// Without connections that are kept, the transport itself sends nothing twice.
-			cl := connect(t, client.Options{URL: s.URL, Retries: 1, HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
+			told := int32(0)
+			cl := connect(t, client.Options{URL: s.URL, Retries: 1, Waiting: func(why error, pause time.Duration) {
+				told++
+				if why == nil || pause <= 0 {
+					t.Errorf("told %v, %v", why, pause)
+				}
+			}, HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
 			var err error
 			if c.get {
 				_, err = cl.Get(t.Context(), "x")
 			} else {
 				_, err = cl.Stream(t.Context(), client.Request{Code: "x", Files: []client.File{{Name: "f", Open: text("f")}}}, nil)
 			}
-			if err == nil || calls.Load() != c.calls {
-				t.Errorf("%d calls, want %d: %v", calls.Load(), c.calls, err)
+			if err == nil || calls.Load() != c.calls || told != c.calls-1 {
+				t.Errorf("%d calls, told of %d, want %d: %v", calls.Load(), told, c.calls, err)
 			}
 		})
 	}
@@ -417,5 +424,19 @@ func TestWrongKey(t *testing.T) {
 	_, err = connect(t, client.Options{URL: url, Key: "wrong"}).Get(t.Context(), "x")
 	if problem, ok := errors.AsType[*client.Problem](err); !ok || problem.Status != http.StatusUnauthorized || problem.Code != "unauthorized" {
 		t.Errorf("%#v", err)
+	}
+}
+
+// TestCertificatesAreChecked: https:// is trusted by the system's roots, or by those of the client that was given.
+func TestCertificatesAreChecked(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"id":"x"}`) }))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	t.Cleanup(s.Close)
+	if _, err := connect(t, client.Options{URL: s.URL, Key: key, Retries: -1}).Get(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("a stranger's certificate: %v", err)
+	}
+	if x, err := connect(t, client.Options{URL: s.URL, Key: key, HTTPClient: s.Client()}).Get(t.Context(), "x"); err != nil || x.ID != "x" {
+		t.Errorf("a known one: %v, %v", x, err)
 	}
 }

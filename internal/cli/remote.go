@@ -27,14 +27,14 @@ type remote struct {
 }
 
 // dialServer returns nil when no server answers on the socket: then the command does the work itself.
-func dialServer(ctx context.Context, c config.Config) *remote {
+func dialServer(ctx context.Context, c config.Config, waiting func(error, time.Duration)) *remote {
 	const patience = 2 * time.Second
 	path := daemon.SocketPath(c.Data)
 	conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "unix", path)
 	if err != nil || conn.Close() != nil {
 		return nil
 	}
-	made, err := client.New(client.Options{Socket: path})
+	made, err := client.New(client.Options{Socket: path, Waiting: waiting})
 	if err != nil {
 		return nil
 	}

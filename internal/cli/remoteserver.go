@@ -4,8 +4,10 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"glovebox/client"
 )
@@ -19,8 +21,14 @@ type serverFlags struct {
 	NoServer bool   `help:"Do not use a running server."`
 }
 
-// remote returns the server that was named, or the one of the data folder; nil is none.
-func (f serverFlags) remote(s *session) (*remote, error) {
+// remote returns the server that was named, or the one of the data folder; nil is none. A pause before a request is sent
+// again is told, unless quiet.
+func (f serverFlags) remote(s *session, quiet bool) (*remote, error) {
+	waiting := func(why error, pause time.Duration) {
+		if !quiet {
+			fmt.Fprintf(s.Stderr, "glovebox: %s; trying again in %v\n", visible(why.Error()), pause)
+		}
+	}
 	environment := s.Environment.Client()
 	switch {
 	case f.NoServer && f.Server != "":
@@ -36,13 +44,13 @@ func (f serverFlags) remote(s *session) (*remote, error) {
 		if f.Key != "" || f.KeyFile != "" {
 			return nil, usage("there is a key and no server: name one with --server or GLOVEBOX_SERVER")
 		}
-		return dialServer(s.ctx, s.config), nil
+		return dialServer(s.ctx, s.config, waiting), nil
 	}
 	key, err := f.key(string(environment.Key))
 	if err != nil {
 		return nil, err
 	}
-	made, err := client.New(client.Options{URL: f.Server, Key: key, Insecure: f.Insecure})
+	made, err := client.New(client.Options{URL: f.Server, Key: key, Insecure: f.Insecure, Waiting: waiting})
 	switch {
 	case errors.Is(err, client.ErrInsecure):
 		return nil, usage("%w, or permit it with --insecure", err)

@@ -270,7 +270,7 @@ func openRegular(what, path string) (*os.File, error) {
 
 // runner prefers a server, which has warm sandboxes.
 func (c runCommand) runner(s *session) (runner, error) {
-	r, err := c.remote(s)
+	r, err := c.remote(s, c.JSON)
 	if err != nil {
 		return nil, err
 	}

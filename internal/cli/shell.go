@@ -94,7 +94,7 @@ func (c shellCommand) open(s *session) (*shell, error) {
 
 // notebook is in a server where there is one, like a run.
 func (c shellCommand) notebook(s *session, request engine.Request) (notebook, error) {
-	r, err := c.remote(s)
+	r, err := c.remote(s, false)
 	if err != nil {
 		return nil, err
 	}
