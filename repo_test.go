@@ -142,6 +142,7 @@ func TestLayers(t *testing.T) {
 		stdlibOK bool // false: never may hold any path; true: everything outside the standard library is forbidden
 	}{
 		{"internal/sandbox", nil, "everything may depend on the core contract, so it may depend on nothing", true},
+		{"client", nil, "whoever imports the client gets nothing else with it", true},
 		{"internal/backend", []string{"internal/engine", "internal/gateway", "internal/store", "internal/policy", "internal/daemon", "internal/cli"}, "a backend isolates, limits and kills: it knows no tenant, no HTTP, no store", false},
 		{"internal/guest", []string{"internal/engine", "internal/gateway", "internal/daemon", "internal/backend", "internal/config", "internal/cli", "internal/image"}, "the guest is the same under every backend", false},
 		{"cmd/guest", []string{"net/http", "crypto/tls", "os/user", "internal/guest/link", "internal/guest/embedded"}, "the guest must start in a millisecond or two, and stay small", false},

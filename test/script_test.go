@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -128,13 +129,15 @@ func revoke(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(ts.Exec("glovebox", "keys", "revoke", strings.TrimSpace(ts.ReadFile(args[0]))))
 }
 
-// await FILE: the file appears.
+// await PATTERN: a file of that name appears.
 func await(ts *testscript.TestScript, _ bool, args []string) {
 	deadline := time.After(time.Minute)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+		found, err := filepath.Glob(ts.MkAbs(args[0]))
+		ts.Check(err)
+		if len(found) > 0 {
 			return
 		}
 		select {
@@ -161,9 +164,12 @@ func realImages(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(os.Symlink(filepath.Join(ts.Getenv("REAL_DATA"), "images"), filepath.Join(data, "images")))
 }
 
-// terminate: every background command gets SIGTERM.
-func terminate(ts *testscript.TestScript, _ bool, _ []string) {
+// terminate [WORD]: every background command, or those with that word in them, gets SIGTERM.
+func terminate(ts *testscript.TestScript, _ bool, args []string) {
 	for _, command := range ts.BackgroundCmds() {
+		if len(args) > 0 && !slices.Contains(command.Args, args[0]) {
+			continue
+		}
 		ts.Check(command.Process.Signal(syscall.SIGTERM))
 	}
 }

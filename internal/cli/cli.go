@@ -61,6 +61,7 @@ type commands struct {
 	ShowVersion kong.VersionFlag `name:"version" help:"Show the version."`
 
 	Run     runCommand     `cmd:"" help:"Run a script in a sandbox of its own."`
+	Shell   shellCommand   `cmd:"" help:"Type code into a sandbox that keeps its state."`
 	Serve   serveCommand   `cmd:"" help:"Serve the HTTP interface."`
 	Image   imageCommand   `cmd:"" help:"Build, list, show and remove images."`
 	Keys    keysCommand    `cmd:"" help:"Create, list and revoke API keys of the server."`

@@ -19,7 +19,7 @@ type local struct {
 	remove func() error
 }
 
-func newLocal(s *session) (runner, error) {
+func newLocal(s *session) (*local, error) {
 	folder, remove, err := daemon.RunFolder(s.config.Data)
 	if err != nil {
 		return nil, err

@@ -3,337 +3,204 @@
 package cli
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"mime/multipart"
 	"net"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
-	"glovebox/internal/artifact"
+	"glovebox/client"
 	"glovebox/internal/config"
 	"glovebox/internal/daemon"
 	"glovebox/internal/engine"
 	"glovebox/internal/sandbox"
 )
 
-// remote runs an execution in the server that uses the same data folder, over its socket.
+// remote runs executions in a server: the one that uses the same data folder, over its socket, or any by its URL.
 type remote struct {
-	client *http.Client
-	id     sandbox.ID
-	known  chan struct{} // closes when the server has told the id
+	client *client.Client
+	// without says what to do where the server fails.
+	without string
 }
 
-const base = "http://localhost"
-
-// dialServer returns nil when no server answers: then the command does the work itself.
-func dialServer(ctx context.Context, c config.Config) runner {
+// dialServer returns nil when no server answers on the socket: then the command does the work itself.
+func dialServer(ctx context.Context, c config.Config, waiting func(error, time.Duration)) *remote {
 	const patience = 2 * time.Second
 	path := daemon.SocketPath(c.Data)
-	dial := func(ctx context.Context) (net.Conn, error) {
-		return (&net.Dialer{Timeout: patience}).DialContext(ctx, "unix", path)
-	}
-	conn, err := dial(ctx)
+	conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "unix", path)
 	if err != nil || conn.Close() != nil {
 		return nil
 	}
-	return &remote{known: make(chan struct{}), client: &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
-	}}}
+	made, err := client.New(client.Options{Socket: path, Waiting: waiting})
+	if err != nil {
+		return nil
+	}
+	return &remote{client: made, without: "its log may say more, and --no-server does without it"}
 }
 
 func (r *remote) close() error {
-	r.client.CloseIdleConnections()
+	r.client.Close()
 	return nil
 }
 
-// run sends the request as a form, so that files are streamed, and follows the events.
+// run sends the request and follows the events.
 func (r *remote) run(ctx context.Context, request engine.Request, sink engine.Sink) (*engine.Execution, error) {
-	reader, writer := io.Pipe()
-	form := multipart.NewWriter(writer)
-	sent := make(chan struct{})
-	go func() {
-		defer close(sent)
-		writer.CloseWithError(errors.Join(writeForm(form, request), form.Close()))
-	}()
-	defer func() { <-sent }()
-	defer reader.CloseWithError(io.ErrClosedPipe)
-	asked, leave := r.leaving(ctx)
-	defer leave()
-	post, err := http.NewRequestWithContext(asked, http.MethodPost, base+"/v1/executions", reader)
-	if err != nil {
-		return nil, err
-	}
-	post.Header.Set("Content-Type", form.FormDataContentType())
-	post.Header.Set("Accept", "text/event-stream")
-	answer, err := r.client.Do(post)
-	if err != nil {
-		return nil, gone(ctx, err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return nil, readProblem(answer)
-	}
-	x, err := r.follow(ctx, answer.Body, sink)
-	if err == nil {
-		return x, nil
-	}
-	if ctx.Err() != nil && r.id != "" {
-		return r.canceled(ctx, answer.Body)
-	}
-	return nil, gone(ctx, err)
-}
-
-// leaving returns a context that ends a little after ctx: in that time the server may tell the id of a run that has just
-// begun, without which nobody can ask what became of it.
-func (r *remote) leaving(ctx context.Context) (context.Context, context.CancelFunc) {
-	const patience = time.Second
-	asked, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		select {
-		case <-r.known:
-		case <-time.After(patience):
-		case <-asked.Done():
-		}
-		cancel(context.Cause(ctx))
+	return r.follow(ctx, sink, nil, func(ctx context.Context, each func(client.Event) error) (*client.Execution, error) {
+		return r.client.Stream(ctx, requestOf(request), each)
 	})
-	return asked, func() { stop(); cancel(nil) }
-}
-
-// canceled leaves a run, by which the server cancels it, and waits for its record: who interrupts a command gets the same
-// as without a server.
-func (r *remote) canceled(ctx context.Context, stream io.Closer) (*engine.Execution, error) {
-	const (
-		patience = 10 * time.Second
-		pause    = 50 * time.Millisecond
-	)
-	_ = stream.Close() // only read
-	cause := context.Cause(ctx)
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), patience, errors.New("the server did not end it in time"))
-	defer cancel()
-	for {
-		x, err := r.record(ctx)
-		switch {
-		case err == nil && x.Status.Over():
-			return x, nil
-		case err != nil:
-			return nil, &engine.Problem{Code: engine.CodeCanceled, Err: cause, Text: fmt.Sprintf(
-				"%v; the run was left and the server was asked to cancel it, but what became of it is not known: %v", cause, err)}
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
-	}
-}
-
-// record fetches the record of the run.
-func (r *remote) record(ctx context.Context) (*engine.Execution, error) {
-	get, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/executions/"+string(r.id), nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := r.client.Do(get)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return nil, readProblem(answer)
-	}
-	x := &engine.Execution{}
-	return x, json.NewDecoder(answer.Body).Decode(x)
-}
-
-// gone prefers the reason why we left to what that did to the connection.
-func gone(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return &engine.Problem{Code: engine.CodeCanceled, Err: cause, Text: cause.Error() + " before anything was run"}
-	}
-	if _, ok := errors.AsType[*engine.Problem](err); ok {
-		return err
-	}
-	return fmt.Errorf("the server's answer ended early: %w; its log may say more, and --no-server does without it", err)
-}
-
-// wireRequest is the field request of the form.
-type wireRequest struct {
-	Code     string                     `json:"code"`
-	Name     string                     `json:"name,omitempty"`
-	Language string                     `json:"language,omitempty"`
-	Policy   string                     `json:"policy,omitempty"`
-	Image    string                     `json:"image,omitempty"`
-	Backend  string                     `json:"backend,omitempty"`
-	Limits   map[string]any             `json:"limits,omitempty"`
-	Env      map[string]string          `json:"env,omitempty"`
-	Inputs   map[string]json.RawMessage `json:"inputs,omitempty"`
-	Return   []string                   `json:"return,omitempty"`
-}
-
-func writeForm(form *multipart.Writer, q engine.Request) error {
-	limits := map[string]any{}
-	for name, value := range map[string]*int64{
-		"memory": q.Limits.Memory, "milli_cpu": q.Limits.MilliCPU, "processes": q.Limits.Processes, "open_files": q.Limits.OpenFiles,
-		"disk": q.Limits.Disk, "inodes": q.Limits.Inodes, "tmp": q.Limits.Tmp, "output": q.Limits.Output,
-		"disk_bandwidth": q.Limits.DiskBandwidth,
-	} {
-		if value != nil {
-			limits[name] = *value
-		}
-	}
-	for name, value := range map[string]*time.Duration{"wall": q.Limits.Wall, "cpu_time": q.Limits.CPUTime} {
-		if value != nil {
-			limits[name] = value.String()
-		}
-	}
-	body, err := json.Marshal(wireRequest{
-		Code: q.Code, Name: q.Name, Language: q.Language, Policy: q.Policy, Image: q.Image, Backend: q.Backend, Limits: limits,
-		Env: q.Env, Inputs: q.Inputs, Return: q.Return,
-	})
-	if err != nil {
-		return err
-	}
-	if err := form.WriteField("request", string(body)); err != nil {
-		return err
-	}
-	for _, file := range q.Files {
-		if err := writeFile(form, file); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func writeFile(form *multipart.Writer, file sandbox.InputFile) error {
-	content, err := file.Open()
-	if err != nil {
-		return err
-	}
-	defer content.Close()
-	// The file name goes in the extended form alone, which takes every character.
-	disposition := strings.Replace(artifact.ContentDisposition(file.Name), "attachment", `form-data; name="file"`, 1)
-	part, err := form.CreatePart(map[string][]string{
-		"Content-Disposition": {strings.Replace(disposition, disposition[strings.Index(disposition, "filename="):strings.Index(disposition, "filename*=")], "", 1)},
-		"Content-Type":        {"application/octet-stream"},
-	})
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(part, content)
-	return err
-}
-
-// readProblem makes an error of a problem document.
-func readProblem(answer *http.Response) error {
-	var document struct {
-		Code      engine.Code       `json:"code"`
-		Detail    string            `json:"detail"`
-		Errors    []string          `json:"errors"`
-		Execution *engine.Execution `json:"execution"`
-	}
-	const most = 1 << 20
-	if err := json.NewDecoder(io.LimitReader(answer.Body, most)).Decode(&document); err != nil || document.Code == "" {
-		return fmt.Errorf("the server answered %s", answer.Status)
-	}
-	return &engine.Problem{Code: document.Code, Text: document.Detail, Faults: document.Errors}
-}
-
-// follow reads the stream of events to its end.
-func (r *remote) follow(ctx context.Context, body io.Reader, sink engine.Sink) (*engine.Execution, error) {
-	lines := bufio.NewReader(body)
-	name := ""
-	for {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			return nil, errors.Join(err, io.ErrUnexpectedEOF)
-		}
-		line = bytes.TrimRight(line, "\r\n")
-		if value, ok := bytes.CutPrefix(line, []byte("event: ")); ok {
-			name = string(value)
-			continue
-		}
-		data, ok := bytes.CutPrefix(line, []byte("data: "))
-		if !ok {
-			continue
-		}
-		x, err := r.handle(ctx, name, data, sink)
-		if x != nil || err != nil {
-			return x, err
-		}
-	}
-}
-
-// handle passes one event on; the last one is the record or a problem.
-func (r *remote) handle(ctx context.Context, name string, data []byte, sink engine.Sink) (*engine.Execution, error) {
-	var e struct {
-		ID         sandbox.ID                 `json:"id"`
-		Text       string                     `json:"text"`
-		Base64     []byte                     `json:"base64"`
-		Code       string                     `json:"code"`
-		Name       string                     `json:"name"`
-		Value      string                     `json:"value"`
-		Traceback  string                     `json:"traceback"`
-		Data       map[string]json.RawMessage `json:"data"`
-		Background bool                       `json:"background"`
-	}
-	switch name {
-	case "done":
-		x := &engine.Execution{}
-		return x, json.Unmarshal(data, x)
-	case "problem":
-		return nil, readProblem(&http.Response{Body: io.NopCloser(bytes.NewReader(data))})
-	}
-	if err := json.Unmarshal(data, &e); err != nil {
-		return nil, err
-	}
-	if name == "started" && r.id == "" {
-		r.id = e.ID
-		close(r.known)
-		return nil, nil //nolint:nilnil // it goes on
-	}
-	event := sandbox.Event{Kind: sandbox.EventKind(name), Background: e.Background}
-	switch event.Kind {
-	case sandbox.EventStdout, sandbox.EventStderr:
-		event.Text = []byte(e.Text)
-		if len(e.Base64) > 0 {
-			event.Text = e.Base64
-		}
-	case sandbox.EventDisplay, sandbox.EventResult, sandbox.EventValue:
-		event.Name, event.Bundle = e.Name, &sandbox.Bundle{Data: e.Data}
-	case sandbox.EventError:
-		event.Fault = &sandbox.Fault{Name: e.Name, Value: e.Value, Traceback: e.Traceback}
-	case sandbox.EventNotice:
-		event.Notice = &sandbox.Notice{Code: e.Code, Text: e.Text}
-	default:
-		return nil, nil //nolint:nilnil // an event of a newer server
-	}
-	return nil, sink.Event(ctx, event)
 }
 
 // artifact downloads a file.
 func (r *remote) artifact(ctx context.Context, id sandbox.ID, name string) (io.ReadCloser, error) {
-	var path []string
-	for part := range strings.SplitSeq(name, "/") {
-		path = append(path, url.PathEscape(part))
+	content, err := r.client.Artifact(ctx, string(id), name)
+	return content, r.told(err)
+}
+
+// stream asks for an execution and hands its events on.
+type stream func(ctx context.Context, each func(client.Event) error) (*client.Execution, error)
+
+// follow takes an execution to its end. Whoever interrupts a command gets the same as without a server: the record of a run
+// that was canceled. Where end is given it is asked to end the execution first, and the stream goes on to its own end.
+func (r *remote) follow(ctx context.Context, sink engine.Sink, end func(ctx context.Context, id string) error, ask stream) (*engine.Execution, error) {
+	id, known := "", make(chan struct{})
+	asked, leave := leaving(ctx, known, func(ctx context.Context) error {
+		if end == nil {
+			return errLeave
+		}
+		return end(ctx, id)
+	})
+	defer leave()
+	x, err := ask(asked, func(e client.Event) error {
+		if e.Kind == client.KindStarted && id == "" {
+			id = e.ID
+			close(known)
+			return nil
+		}
+		event, ok := eventOf(e)
+		if !ok {
+			return nil // of a newer server
+		}
+		return sink.Event(ctx, event)
+	})
+	switch {
+	case err == nil:
+		return record(x)
+	case ctx.Err() == nil:
+		return nil, r.told(err)
+	case id == "":
+		cause := context.Cause(ctx)
+		return nil, &engine.Problem{Code: engine.CodeCanceled, Err: cause, Text: cause.Error() + " before anything was run"}
 	}
-	get, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/executions/"+string(id)+"/artifacts/"+strings.Join(path, "/"), nil)
+	return r.canceled(ctx, id)
+}
+
+// errLeave says that nothing else ends an execution than leaving it.
+var errLeave = errors.New("leave it")
+
+// endPatience is how long a server may take to end an execution.
+const endPatience = 10 * time.Second
+
+// leaving returns a context that ends a little after ctx: in that time the server may tell the id of a run that has just
+// begun, without which nobody can ask what became of it. Where end succeeds, what it ended may come to its end.
+func leaving(ctx context.Context, known <-chan struct{}, end func(context.Context) error) (context.Context, context.CancelFunc) {
+	const patience = time.Second
+	asked, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		defer cancel(context.Cause(ctx))
+		select {
+		case <-known:
+		case <-time.After(patience):
+			return
+		case <-asked.Done():
+			return
+		}
+		ending, done := context.WithTimeoutCause(asked, endPatience, errLeave)
+		defer done()
+		if end(ending) == nil {
+			<-ending.Done() // the stream's end
+		}
+	})
+	return asked, func() { stop(); cancel(nil) }
+}
+
+// canceled waits for the record of a run that was left, by which the server cancels it.
+func (r *remote) canceled(ctx context.Context, id string) (*engine.Execution, error) {
+	cause := context.Cause(ctx)
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), endPatience, errors.New("the server did not end it in time"))
+	defer cancel()
+	x, err := r.client.Wait(ctx, id)
 	if err != nil {
-		return nil, err
+		return nil, &engine.Problem{Code: engine.CodeCanceled, Err: cause, Text: fmt.Sprintf(
+			"%v; the run was left and the server was asked to cancel it, but what became of it is not known: %v", cause, err)}
 	}
-	answer, err := r.client.Do(get)
+	return record(x)
+}
+
+// told makes an error of the client one of this program, with an exit code.
+func (r *remote) told(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ours := errors.AsType[*exitError](err); ours {
+		return err
+	}
+	known, ok := errors.AsType[*client.Problem](err)
+	if !ok {
+		if errors.Is(err, client.ErrEnded) || errors.Is(err, client.ErrTooLarge) {
+			return fmt.Errorf("the server's answer ended early: %w; %s", err, r.without)
+		}
+		return fmt.Errorf("%w; %s", err, r.without)
+	}
+	problem := &engine.Problem{Code: engine.Code(known.Code), Text: known.Detail, Faults: known.Faults, Err: err}
+	switch {
+	case known.Status == http.StatusUnauthorized || known.Status == http.StatusForbidden:
+		return &exitError{Code: engine.ExitUsage, Err: problem}
+	case known.Code == "":
+		problem.Code = engine.CodeInternal
+	}
+	return problem
+}
+
+// record is the client's record as the engine's: the two are one object.
+func record(x *client.Execution) (*engine.Execution, error) {
+	encoded, err := json.Marshal(x)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the record of the execution cannot be used: %w", err)
 	}
-	if answer.StatusCode != http.StatusOK {
-		defer answer.Body.Close()
-		return nil, readProblem(answer)
+	ours := &engine.Execution{}
+	if err := json.Unmarshal(encoded, ours); err != nil {
+		return nil, fmt.Errorf("the record of the execution cannot be used: %w", err)
 	}
-	return answer.Body, nil
+	return ours, nil
+}
+
+func requestOf(q engine.Request) client.Request {
+	request := client.Request{
+		Code: q.Code, Name: q.Name, Language: q.Language, Policy: q.Policy, Limits: client.Limits(q.Limits), Image: q.Image,
+		Backend: q.Backend, Env: q.Env, Inputs: q.Inputs, Return: q.Return, Fresh: q.Fresh,
+	}
+	for _, file := range q.Files {
+		request.Files = append(request.Files, client.File(file))
+	}
+	return request
+}
+
+// eventOf is the client's event as the engine's.
+func eventOf(e client.Event) (sandbox.Event, bool) {
+	event := sandbox.Event{Kind: sandbox.EventKind(e.Kind), Text: e.Text, Name: e.Name, Background: e.Background}
+	switch e.Kind {
+	case client.KindStdout, client.KindStderr:
+	case client.KindDisplay, client.KindResult, client.KindValue:
+		event.Bundle = &sandbox.Bundle{Data: e.Data}
+	case client.KindError:
+		event.Fault = (*sandbox.Fault)(e.Fault)
+	case client.KindNotice:
+		event.Notice = (*sandbox.Notice)(e.Notice)
+	default:
+		return event, false
+	}
+	return event, true
 }

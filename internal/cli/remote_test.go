@@ -8,6 +8,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -87,5 +89,33 @@ func TestInterruptIsTheSameWithAServer(t *testing.T) { // not parallel: signals 
 				t.Errorf("exit code %d: %s", code, b.out)
 			}
 		})
+	}
+}
+
+// TestAFullServerIsTriedAgain: what is safe to send again is, and the wait is told; with --json stderr stays empty.
+func TestAFullServerIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{nil, {"--json"}} {
+		refused := false
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !refused {
+				refused = true
+				w.Header().Set("Retry-After", "1")
+				w.WriteHeader(http.StatusTooManyRequests)
+				_, _ = io.WriteString(w, `{"code":"overloaded","detail":"the server is full\u001b[2J"}`)
+				return
+			}
+			_, _ = io.WriteString(w, "event: started\ndata: {\"id\":\"x\"}\n\nevent: done\ndata: {\"id\":\"x\",\"status\":\"ok\"}\n\n")
+		}))
+		t.Cleanup(s.Close)
+		b := newBench(t, "print x", append(args, "--server", s.URL, "--key", "k")...)
+		code := cli.Main(b.Process)
+		want := "glovebox: the server is full␛[2J; trying again in 1s\n"
+		if args != nil {
+			want = ""
+		}
+		if code != 0 || b.err.String() != want {
+			t.Errorf("%v: exit code %d, stderr %q", args, code, b.err)
+		}
 	}
 }

@@ -23,8 +23,17 @@ import (
 type runCommand struct {
 	Script string `arg:"" help:"The script, or - for standard input."`
 
-	Language  string        `help:"Language: ${languages} (default: by the script's extension, or python)." short:"l" placeholder:"L"`
-	File      []string      `help:"Show a file to the script, read-only, in its working folder; may be given again." short:"f" placeholder:"FILE" sep:"none"`
+	Language string `help:"Language: ${languages} (default: by the script's extension, or python)." short:"l" placeholder:"L"`
+	JSON     bool   `help:"Print one JSON object and nothing else." name:"json"`
+
+	sandboxFlags `embed:""`
+	outFlags     `embed:""`
+	serverFlags  `embed:""`
+}
+
+// sandboxFlags say what a sandbox holds and may use.
+type sandboxFlags struct {
+	File      []string      `help:"Show a file to the code, read-only, in its working folder; may be given again." short:"f" placeholder:"FILE" sep:"none"`
 	Timeout   *durationFlag `help:"Wall-clock limit, as 10s." placeholder:"D"`
 	Memory    *sizeFlag     `help:"Memory limit, as 512MiB." placeholder:"B"`
 	CPUs      *cpusFlag     `help:"Processors, as 1 or 0.5." name:"cpus" placeholder:"N"`
@@ -36,10 +45,12 @@ type runCommand struct {
 	Backend   string        `help:"Backend (default: auto, the strongest of this host)." placeholder:"B"`
 	Policy    string        `help:"Policy: standard, tight or strict." placeholder:"P"`
 	Image     string        `help:"Image (default: python)." placeholder:"I"`
-	Out       string        `help:"Save charts and the files that the script left in this folder." short:"o" placeholder:"DIR" type:"path"`
-	Overwrite bool          `help:"Replace files that are in the folder of --out already."`
-	JSON      bool          `help:"Print one JSON object and nothing else." name:"json"`
-	NoServer  bool          `help:"Do not use a running server."`
+}
+
+// outFlags say where results are saved.
+type outFlags struct {
+	Out       string `help:"Save charts and the files that the code left in this folder." short:"o" placeholder:"DIR" type:"path"`
+	Overwrite bool   `help:"Replace files that are in the folder of --out already."`
 }
 
 type sizeFlag int64
@@ -159,8 +170,15 @@ func (c runCommand) request(s *session) (engine.Request, error) {
 	if c.Script == "-" {
 		name = "stdin" + language.Extension
 	}
+	request, err := c.sandbox()
+	request.Code, request.Name, request.Language = code, name, language.Name
+	return request, err
+}
+
+// sandbox makes the part of a request that describes the sandbox.
+func (c sandboxFlags) sandbox() (engine.Request, error) {
 	request := engine.Request{
-		Code: code, Name: name, Language: language.Name, Policy: c.Policy, Image: c.Image, Backend: c.Backend,
+		Policy: c.Policy, Image: c.Image, Backend: c.Backend,
 		Limits: policy.Overrides{
 			Wall: (*time.Duration)(c.Timeout), Memory: (*int64)(c.Memory), MilliCPU: (*int64)(c.CPUs),
 			Processes: c.Processes, OpenFiles: c.OpenFiles, Disk: (*int64)(c.Disk), Output: (*int64)(c.Output),
@@ -250,14 +268,20 @@ func openRegular(what, path string) (*os.File, error) {
 	return file, nil
 }
 
-// runner prefers a running server, which has warm sandboxes.
+// runner prefers a server, which has warm sandboxes.
 func (c runCommand) runner(s *session) (runner, error) {
-	if !c.NoServer {
-		if r := dialServer(s.ctx, s.config); r != nil {
-			return r, nil
-		}
+	r, err := c.remote(s, c.JSON)
+	if err != nil {
+		return nil, err
 	}
-	return newLocal(s)
+	if r != nil {
+		return r, nil
+	}
+	l, err := newLocal(s)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // save writes the files that the code left into the folder of --out.

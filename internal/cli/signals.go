@@ -20,6 +20,8 @@ type signals struct {
 	// hurry closes at the second signal, if anybody asked for it.
 	hurry   chan struct{}
 	patient atomic.Bool
+	// spared has what an interrupt from the keyboard ends in place of the command, where somebody asked for that.
+	spared atomic.Pointer[chan struct{}]
 }
 
 // watch cancels on the first signal, and leaves the second one to the system, or the third one where somebody asked for
@@ -50,13 +52,29 @@ func (s *signals) second() <-chan struct{} {
 	return s.hurry
 }
 
+// interrupts returns a channel that tells of interrupts from the keyboard, which from now on do not end the command.
+func (s *signals) interrupts() <-chan struct{} {
+	told := make(chan struct{}, 1)
+	s.spared.Store(&told)
+	return told
+}
+
 // next waits for a signal; false says that the command is over.
 func (s *signals) next() bool {
-	select {
-	case <-s.incoming:
-		return true
-	case <-s.done:
-		return false
+	for {
+		select {
+		case signal := <-s.incoming:
+			told := s.spared.Load()
+			if told == nil || signal != os.Interrupt {
+				return true
+			}
+			select {
+			case *told <- struct{}{}:
+			default: // it was told of one already
+			}
+		case <-s.done:
+			return false
+		}
 	}
 }
 

@@ -101,10 +101,21 @@ func (c *Config) environment(e Environment) error {
 	return errors.Join(faults...)
 }
 
-// foreign reports whether a variable with our prefix is of others: Kubernetes sets some for a Service named glovebox,
-// and tests have their own.
+// Client is which server the command line speaks to, and with which key; it is no setting of a server.
+type Client struct {
+	URL string
+	Key Secret
+}
+
+// Client returns what GLOVEBOX_SERVER and GLOVEBOX_KEY say.
+func (e Environment) Client() Client {
+	return Client{URL: e.get(prefix + "SERVER"), Key: Secret(e.get(prefix + "KEY"))}
+}
+
+// foreign reports whether a variable with our prefix is no setting: Kubernetes sets some for a Service named glovebox,
+// tests have their own, and Client those of the command line.
 func foreign(short string) bool {
-	return strings.HasPrefix(short, "SERVICE_") || short == "PORT" || strings.HasPrefix(short, "PORT_") || strings.HasPrefix(short, "TEST_")
+	return short == "SERVER" || short == "KEY" || strings.HasPrefix(short, "SERVICE_") || short == "PORT" || strings.HasPrefix(short, "PORT_") || strings.HasPrefix(short, "TEST_")
 }
 
 // defaultRuntime is the folder for locks when none is set.
