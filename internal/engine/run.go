@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -204,7 +205,11 @@ func (x *execution) failure(ctx context.Context, err error) sandbox.Result {
 		return sandbox.Result{End: end, Detail: detail}
 	}
 	x.refused = refusal(err)
-	x.engine.Log.ErrorContext(ctx, "execution failed", "id", x.id, "backend", x.backend.Name(), "error", err)
+	level := slog.LevelError
+	if x.refused != nil { // the caller's own words may be in it
+		level = slog.LevelDebug
+	}
+	x.engine.Log.Log(ctx, level, "execution failed", "id", x.id, "backend", x.backend.Name(), "error", err)
 	return sandbox.Result{End: sandbox.EndInfra, Detail: err.Error()}
 }
 

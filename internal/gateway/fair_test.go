@@ -16,6 +16,7 @@ import (
 	"glovebox/internal/auth"
 	"glovebox/internal/engine"
 	"glovebox/internal/gateway"
+	"glovebox/internal/usage"
 )
 
 func limited(tenant string, quota auth.Quota, scopes ...auth.Scope) *auth.Principal {
@@ -243,6 +244,37 @@ func TestAnObservedStreamStillStreams(t *testing.T) {
 		text = append(text, piece[:n]...)
 		if err != nil {
 			t.Fatal(err, string(text))
+		}
+	}
+}
+
+// TestUsageIsTheTenantsOwn: another's needs the scope admin, and every fault of a question is told.
+func TestUsageIsTheTenantsOwn(t *testing.T) {
+	t.Parallel()
+	c := withKeys(keyring{"plain": limited("alpha", auth.Quota{}, auth.DefaultScopes()...)})
+	with := c.gateway
+	c.gateway = func(config *gateway.Config) {
+		with(config)
+		config.Usage = func(_ context.Context, tenant string, from, to time.Time) (usage.Report, error) {
+			return usage.Report{Tenant: tenant, From: from.Format(time.DateOnly), To: to.Format(time.DateOnly)}, nil
+		}
+	}
+	b := newBench(t, c)
+	for _, c := range []struct {
+		key, query string
+		status     int
+		has        string
+	}{
+		{"plain", "", http.StatusOK, `"tenant":"alpha"`},
+		{"plain", "?tenant=alpha&from=2026-01-01&to=2026-01-31", http.StatusOK, `"from":"2026-01-01","to":"2026-01-31"`},
+		{"plain", "?tenant=beta", http.StatusForbidden, "scope admin"},
+		{token, "?tenant=beta", http.StatusOK, `"tenant":"beta"`},
+		{token, "?tenant=../x", http.StatusBadRequest, "not the name"},
+		{"plain", "?from=yesterday&to=never", http.StatusBadRequest, "from is"},
+		{"plain", "?from=yesterday&to=never", http.StatusBadRequest, "to is"},
+	} {
+		if got := b.as(t, c.key, "GET", "/v1/usage"+c.query, ""); got.status != c.status || !strings.Contains(got.body, c.has) {
+			t.Errorf("%s %s: %d %s", c.key, c.query, got.status, got.body)
 		}
 	}
 }

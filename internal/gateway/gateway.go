@@ -18,6 +18,7 @@ import (
 	"glovebox/internal/auth"
 	"glovebox/internal/engine"
 	"glovebox/internal/sandbox"
+	"glovebox/internal/usage"
 )
 
 // Engine is what the gateway needs of the engine.
@@ -62,10 +63,12 @@ type Config struct {
 	PerMinute func(tenant string) int
 	// Ready checks what must be well to take new work, by name; nil is always ready.
 	Ready func(context.Context) map[string]error
+	// Usage reports what a tenant used; nil is nothing.
+	Usage func(ctx context.Context, tenant string, from, to time.Time) (usage.Report, error)
 	// Metrics answers who asks for metrics; nil is nobody. Observe is told of every answer, with the route's pattern.
 	Metrics http.Handler
 	Observe func(method, route string, status int, took time.Duration)
-	Log      *slog.Logger
+	Log     *slog.Logger
 }
 
 // The patience with clients.

@@ -23,6 +23,7 @@ func (g *Gateway) table() []route {
 		{"GET", "/healthz", "", g.health},
 		{"GET", "/readyz", "", g.ready},
 		{"GET", "/metrics", auth.ScopeAdmin, g.metrics},
+		{"GET", "/v1/usage", auth.ScopeRun, g.getUsage},
 		{"POST", "/v1/executions", auth.ScopeRun, g.postExecution},
 		{"GET", "/v1/executions/{id}", auth.ScopeRun, g.getExecution},
 		{"DELETE", "/v1/executions/{id}", auth.ScopeRun, g.deleteExecution},

@@ -27,8 +27,10 @@ type Metrics struct {
 }
 
 // The bounds of histograms, in seconds.
-func quick() []float64 { return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60} }
-func slow() []float64  { return []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600} }
+func quick() []float64 {
+	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60}
+}
+func slow() []float64 { return []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600} }
 
 // New returns Metrics that also read the process's own counters.
 func New() *Metrics {
