@@ -17,7 +17,6 @@ import (
 
 	definitions "glovebox/images"
 	"glovebox/internal/artifact"
-	"glovebox/internal/auth"
 	"glovebox/internal/config"
 	"glovebox/internal/engine"
 	"glovebox/internal/image"
@@ -95,8 +94,7 @@ func (s *System) open(c config.Config, options Options) error {
 	s.Engine, err = engine.New(engine.Config{
 		Backends: s.backends, Images: images, Store: s.store, Image: c.Image, Policy: c.Policy, Maxima: c.Maxima.Limits(),
 		Artifacts: artifact.DefaultLimits(), MaxRunning: c.MaxRunning, MaxQueued: c.MaxQueued, QueuedEach: c.MaxQueuedEach,
-		QueueWait: time.Duration(c.QueueWait), Quota: func(tenant string) auth.Quota { return c.TenantOf(tenant).Quota() },
-		Patience: engine.DefaultPatience(), Log: s.log, Now: time.Now, NewID: newID,
+		QueueWait: time.Duration(c.QueueWait), Patience: engine.DefaultPatience(), Log: s.log, Now: time.Now, NewID: newID,
 		Account: options.Account, Observer: options.Observer,
 	})
 	return err

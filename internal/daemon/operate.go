@@ -5,6 +5,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"glovebox/internal/auth"
@@ -37,6 +38,42 @@ func BudgetOf(c config.Config, tenant string) usage.Budget {
 		limits["stored"] = int64(*b.Stored)
 	}
 	return usage.Budget{Limits: limits, Warn: b.Warn}
+}
+
+// books keep what tenants use and what happens once the server serves. What it runs before, to prove its limits, is nobody's.
+type books struct {
+	open    atomic.Bool
+	account *usage.Account
+	metrics *metrics.Metrics
+}
+
+// Allow is engine.Account's.
+func (b *books) Allow(tenant string) error {
+	if !b.open.Load() {
+		return nil
+	}
+	return b.account.Allow(tenant)
+}
+
+// Spend is engine.Account's.
+func (b *books) Spend(spent engine.Spent) {
+	if b.open.Load() {
+		b.account.Spend(spent)
+	}
+}
+
+// Ended is engine.Observer's.
+func (b *books) Ended(x *engine.Execution) {
+	if b.open.Load() {
+		b.metrics.Ended(x)
+	}
+}
+
+// Refused is engine.Observer's.
+func (b *books) Refused(code engine.Code) {
+	if b.open.Load() {
+		b.metrics.Refused(code)
+	}
 }
 
 // readyPatience is how long a check may take.

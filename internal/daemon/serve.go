@@ -61,7 +61,8 @@ func Serve(ctx context.Context, c config.Config, options Options, log *slog.Logg
 		return err
 	}
 	s.account = &usage.Account{Store: s.database, Budget: s.budget, Log: log, Now: time.Now}
-	options.Account, options.Observer = s.account, s.metrics
+	options.Account, options.Observer = &s.books, &s.books
+	s.books.account, s.books.metrics = s.account, s.metrics
 	if s.system, err = Open(c, options, log); err != nil {
 		return err
 	}
@@ -107,6 +108,7 @@ type server struct {
 	database *store.Store
 	account  *usage.Account
 	metrics  *metrics.Metrics
+	books    books
 	// live is the configuration whose changeable settings are in force.
 	live     atomic.Pointer[config.Config]
 	gateways []*gateway.Gateway
@@ -177,7 +179,7 @@ func hosts(c config.Config) []string {
 }
 
 func (s *server) serve(ctx context.Context) error {
-	if err := s.watch(); err != nil {
+	if err := errors.Join(s.watch(), s.change(s.config)); err != nil {
 		return err
 	}
 	forAll, err := s.handler(&auth.Authenticator{Keys: s.database, Token: s.token, Now: time.Now})
@@ -191,6 +193,8 @@ func (s *server) serve(ctx context.Context) error {
 	servers := []*http.Server{s.http(forAll), s.http(s.ownerOnly(forOwner))}
 	servers[1].ConnContext = withPeer
 	defer s.follow(ctx)()
+
+	s.books.open.Store(true)
 	ended := make(chan error, len(servers))
 	for i, listener := range []net.Listener{s.tcp, s.unix} {
 		go func() { ended <- servers[i].Serve(listener) }()
