@@ -67,9 +67,11 @@ func (e *Engine) accountHeld(h *held) {
 	if e.Account == nil || h.box == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), e.Patience.Cleanup, errWatchdog)
-	defer cancel()
-	usage, err := h.box.Usage(ctx)
+	var usage sandbox.Usage
+	err := (&execution{plan: h.plan, engine: e}).cleanup("read the counters", func(ctx context.Context) (err error) {
+		usage, err = h.box.Usage(ctx)
+		return err
+	})
 	if err != nil {
 		e.Log.Warn("the counters of a sandbox could not be read: its memory is charged by its limit", "id", h.id, "error", err)
 		usage = sandbox.Usage{MemoryPeak: h.decision.Limits.Memory}

@@ -36,12 +36,12 @@ func TestRateIsLimitedByKey(t *testing.T) {
 	}
 	b := newBench(t, c)
 	statuses := func(key string, most int) (n int, last answer) {
-		for n = 0; n < most; n++ {
+		for n = range most {
 			if last = b.as(t, key, "POST", "/v1/executions", `{"code": "print(1)"}`); last.status != http.StatusOK {
 				return n, last
 			}
 		}
-		return n, last
+		return most, last
 	}
 	n, refused := statuses("slow", 5)
 	if n != 2 || refused.status != http.StatusTooManyRequests || refused.object(t)["code"] != "rate_limited" {
@@ -106,7 +106,7 @@ func TestOneTenantDoesNotTakeAllPosts(t *testing.T) {
 	for range 3 {
 		reader, writer := io.Pipe()
 		group.Go(func() {
-			request, err := http.NewRequestWithContext(ctx, "POST", b.URL+"/v1/executions", reader)
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, b.URL+"/v1/executions", reader)
 			if err != nil {
 				t.Error(err)
 				return
@@ -227,7 +227,7 @@ func TestAnObservedStreamStillStreams(t *testing.T) {
 	}})
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("nothing came"))
 	defer cancel()
-	request := httptest.NewRequest("POST", b.URL+"/v1/executions", strings.NewReader(`{"code": "print hello\nspin"}`)).WithContext(ctx)
+	request := httptest.NewRequest(http.MethodPost, b.URL+"/v1/executions", strings.NewReader(`{"code": "print hello\nspin"}`)).WithContext(ctx)
 	request.RequestURI = ""
 	request.Header.Set("Authorization", "Bearer "+token)
 	request.Header.Set("Content-Type", "application/json")

@@ -4,6 +4,7 @@ package metrics_test
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"slices"
@@ -57,7 +58,7 @@ func TestNamesFollowTheRules(t *testing.T) {
 func TestWhatIsShown(t *testing.T) {
 	t.Parallel()
 	recorder := httptest.NewRecorder()
-	filled(t).Handler().ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
+	filled(t).Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	body := recorder.Body.String()
 	for _, want := range []string{
 		`glovebox_executions_total{backend="native",end="ok"} 50`, `glovebox_refusals_total{code="quota_exceeded"} 1`,

@@ -128,7 +128,7 @@ func (gone) Usage(context.Context, string, time.Time, time.Time) (store.Usage, e
 func TestAStoreThatIsGone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, usage.Budget{Limits: map[string]int64{"runs": 5}})
-	b.Account.Store = gone{}
+	b.Store = gone{}
 	b.Spend(run("acme"))
 	if !strings.Contains(b.log.String(), "usage was not counted") || !strings.Contains(b.log.String(), "cpu_micros=2000000") {
 		t.Errorf("the log says %s", b.log)
