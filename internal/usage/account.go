@@ -43,6 +43,10 @@ type Account struct {
 	Log    *slog.Logger
 	Now    func() time.Time
 
+	restMu sync.Mutex
+	// rest is what is left of a MiB-second of each tenant: short runs use less than one.
+	rest map[string]float64
+
 	mu     sync.Mutex
 	months map[string]*month // of tenants with a budget
 }
@@ -110,7 +114,7 @@ func (a *Account) month(tenant string) (store.Usage, error) {
 // Spend adds what an execution or a sandbox used.
 func (a *Account) Spend(spent engine.Spent) {
 	u := store.Usage{
-		Runs: spent.Runs, CPU: spent.CPU.Microseconds(), MemorySeconds: int64(math.Round(spent.MemorySeconds)), Stored: spent.Stored,
+		Runs: spent.Runs, CPU: spent.CPU.Microseconds(), MemorySeconds: a.whole(spent.Tenant, spent.MemorySeconds), Stored: spent.Stored,
 	}
 	budget := a.Budget(spent.Tenant)
 	if len(budget.Limits) > 0 { // nobody reads the month between the two places where it is added
@@ -127,6 +131,18 @@ func (a *Account) Spend(spent engine.Spent) {
 	if len(budget.Limits) > 0 {
 		a.warn(spent.Tenant, budget, u, now)
 	}
+}
+
+// whole returns the whole part of what is left and this, and keeps the rest for the next time.
+func (a *Account) whole(tenant string, memorySeconds float64) int64 {
+	a.restMu.Lock()
+	defer a.restMu.Unlock()
+	if a.rest == nil {
+		a.rest = make(map[string]float64)
+	}
+	whole, rest := math.Modf(a.rest[tenant] + memorySeconds)
+	a.rest[tenant] = rest
+	return int64(whole)
 }
 
 // warn adds to what is known of the month, and says once for each budget that most of it is used.

@@ -49,7 +49,7 @@ func newBench(t *testing.T, budget usage.Budget) *bench {
 }
 
 func run(tenant string) engine.Spent {
-	return engine.Spent{Tenant: tenant, Runs: 1, CPU: 2 * time.Second, MemorySeconds: 99.6, Stored: 10}
+	return engine.Spent{Tenant: tenant, Runs: 1, CPU: 2 * time.Second, MemorySeconds: 99.5, Stored: 10}
 }
 
 // TestBudgetsWarnAndStop: at the share once, at the limit for good, and begin anew with the month; others are not touched.
@@ -74,7 +74,7 @@ func TestBudgetsWarnAndStop(t *testing.T) {
 		t.Error(err)
 	}
 	report, err := b.Report(t.Context(), "acme", b.now.AddDate(0, 0, -1), b.now)
-	if err != nil || report.Runs != 10 || report.CPU != 20_000_000 || report.MemorySeconds != 1000 || report.Stored != 100 || len(report.Budgets) != 2 ||
+	if err != nil || report.Runs != 10 || report.CPU != 20_000_000 || report.MemorySeconds != 995 || report.Stored != 100 || len(report.Budgets) != 2 ||
 		report.Budgets[0].State != "stop" || report.Budgets[1].State != "ok" || report.From != "2026-11-28" {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -109,6 +109,12 @@ func TestNothingIsLostInACrowd(t *testing.T) {
 		group.Go(func() { b.Spend(run("acme")) })
 	}
 	group.Wait()
+	for range 300 {
+		b.Spend(engine.Spent{Tenant: "short", MemorySeconds: 0.01})
+	}
+	if report, err := b.Report(t.Context(), "short", b.now, b.now); err != nil || report.MemorySeconds < 2 || report.MemorySeconds > 3 {
+		t.Errorf("of short runs: %+v, %v", report, err)
+	}
 	if report, err := b.Report(t.Context(), "acme", b.now, b.now); err != nil || report.Runs != 200 {
 		t.Errorf("%+v, %v", report, err)
 	}
