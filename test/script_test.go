@@ -104,13 +104,15 @@ func status(ts *testscript.TestScript, neg bool, args []string) {
 
 // http STATUS KEYFILE METHOD PATH: the server at $ADDR answers with that status. stdout is the body.
 func request(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 4 {
-		ts.Fatalf("usage: http STATUS KEYFILE METHOD PATH")
+	const fewest = 4
+	if neg || len(args) < fewest || len(args) > fewest+1 {
+		ts.Fatalf("usage: http STATUS KEYFILE METHOD PATH [JSON]")
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, errors.New("no answer"))
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, args[2], "http://"+ts.Getenv("ADDR")+args[3], http.NoBody)
+	r, err := http.NewRequestWithContext(ctx, args[2], "http://"+ts.Getenv("ADDR")+args[3], strings.NewReader(strings.Join(args[fewest:], "")))
 	ts.Check(err)
+	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile(args[1])))
 	answer, err := new(http.Client).Do(r)
 	ts.Check(err)

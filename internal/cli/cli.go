@@ -60,14 +60,16 @@ type commands struct {
 
 	ShowVersion kong.VersionFlag `name:"version" help:"Show the version."`
 
-	Run     runCommand     `cmd:"" help:"Run a script in a sandbox of its own."`
-	Shell   shellCommand   `cmd:"" help:"Type code into a sandbox that keeps its state."`
-	Serve   serveCommand   `cmd:"" help:"Serve the HTTP interface."`
-	Image   imageCommand   `cmd:"" help:"Build, list, show and remove images."`
-	Keys    keysCommand    `cmd:"" help:"Create, list and revoke API keys of the server."`
-	Doctor  doctorCommand  `cmd:"" help:"Show what this host can isolate, and how to mend what is missing."`
-	Bench   benchCommand   `cmd:"" help:"Measure this program on this host, beside others that do the same work."`
-	Version versionCommand `cmd:"" help:"Show the version."`
+	Run      runCommand     `cmd:"" help:"Run a script in a sandbox of its own."`
+	Shell    shellCommand   `cmd:"" help:"Type code into a sandbox that keeps its state."`
+	Serve    serveCommand   `cmd:"" help:"Serve the HTTP interface."`
+	Image    imageCommand   `cmd:"" help:"Build, list, show and remove images."`
+	Keys     keysCommand    `cmd:"" help:"Create, list and revoke API keys of the server."`
+	Usage    usageCommand   `cmd:"" help:"Show what a tenant used."`
+	Settings configCommand  `cmd:"" name:"config" help:"Check and print the configuration."`
+	Doctor   doctorCommand  `cmd:"" help:"Show what this host can isolate, and how to mend what is missing."`
+	Bench    benchCommand   `cmd:"" help:"Measure this program on this host, beside others that do the same work."`
+	Version  versionCommand `cmd:"" help:"Show the version."`
 }
 
 // session is one call of the program.
@@ -75,8 +77,10 @@ type session struct {
 	Process
 	ctx        context.Context //nolint:containedctx // it lives as long as one command
 	config     config.Config
-	configFile string // as it was named on the command line
+	configFile string       // as it was named on the command line
+	flags      config.Flags // as they were given
 	log        *slog.Logger
+	level      *slog.LevelVar // of the log
 	// serving says that the command is serve, whose log is for operators.
 	serving bool
 	signals *signals
@@ -132,7 +136,7 @@ func exitCodeOf(err error) int {
 		return engine.ExitUsage
 	case engine.CodeCanceled:
 		return engine.ExitCanceled
-	case engine.CodeExpired, engine.CodeImage, engine.CodeBackend, engine.CodeUnsupported, engine.CodeOverloaded, engine.CodeShuttingDown,
+	case engine.CodeExpired, engine.CodeImage, engine.CodeBackend, engine.CodeUnsupported, engine.CodeOverloaded, engine.CodeQuota, engine.CodeRate, engine.CodeBudget, engine.CodeShuttingDown,
 		engine.CodeNotFound, engine.CodeRunning, engine.CodeStorage, engine.CodeInternal:
 	}
 	if errors.Is(err, errInterrupted) {
@@ -203,7 +207,7 @@ func (s *session) load(c commands) error {
 	if err != nil {
 		return usage("the configuration is not valid: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
-	s.config, s.configFile = loaded, c.Config
+	s.config, s.configFile, s.flags = loaded, c.Config, flags
 	s.log = s.logger()
 	return nil
 }
@@ -218,7 +222,9 @@ func (s *session) logger() *slog.Logger {
 	if level > slog.LevelDebug && !s.serving {
 		return slog.New(slog.DiscardHandler)
 	}
-	options := &slog.HandlerOptions{Level: level}
+	s.level = &slog.LevelVar{}
+	s.level.Set(level)
+	options := &slog.HandlerOptions{Level: s.level}
 	if s.config.Log.Format == "json" {
 		return slog.New(slog.NewJSONHandler(s.Stderr, options))
 	}

@@ -3,6 +3,11 @@
 package cli
 
 import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"glovebox/internal/config"
 	"glovebox/internal/daemon"
 )
 
@@ -20,5 +25,10 @@ func (c serveCommand) Run(s *session) error {
 		return daemon.CheckServe(s.ctx, s.config)
 	}
 	s.Daemon.Hurry = s.signals.second()
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	defer signal.Stop(reload)
+	s.Daemon.Reload, s.Daemon.Level = reload, s.level
+	s.Daemon.Reread = func() (config.Config, error) { return config.Load(s.Environment, s.flags) }
 	return daemon.Serve(s.ctx, s.config, s.Daemon, s.log, s.Stdout)
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,10 +37,15 @@ type Config struct {
 	Backend string `yaml:"backend"`
 	Image   string `yaml:"image"`
 	Policy  string `yaml:"policy"`
-	// MaxRunning is how many executions run at once, MaxQueued how many more wait, QueueWait how long.
-	MaxRunning int      `yaml:"max_running"`
-	MaxQueued  int      `yaml:"max_queued"`
-	QueueWait  Duration `yaml:"queue_wait"`
+	// MaxRunning is how many executions run at once, MaxQueued how many more wait, QueueWait how long. MaxQueuedEach is how
+	// many of one tenant may wait.
+	MaxRunning    int      `yaml:"max_running"`
+	MaxQueued     int      `yaml:"max_queued"`
+	MaxQueuedEach int      `yaml:"max_queued_each"`
+	QueueWait     Duration `yaml:"queue_wait"`
+	// Tenant is what each tenant may do, and Tenants what single ones may, by name, where that is something else.
+	Tenant  Tenant            `yaml:"tenant"`
+	Tenants map[string]Tenant `yaml:"tenants"`
 	// Drain is how long running executions may go on when the server is asked to end.
 	Drain  Duration `yaml:"drain"`
 	Maxima Maxima   `yaml:"maxima"`
@@ -129,7 +135,8 @@ func Default(processors int) Config {
 	)
 	return Config{
 		Addr: "127.0.0.1:8722", Backend: "auto", Image: "python", Policy: policy.Standard,
-		MaxRunning: max(leastRunning, perProcessor*processors), MaxQueued: 64,
+		MaxRunning: max(leastRunning, perProcessor*processors), MaxQueued: 128, MaxQueuedEach: 64,
+		Tenant:    defaultTenant(),
 		QueueWait: Duration(30 * time.Second), Drain: Duration(20 * time.Second),
 		Maxima: Maxima{
 			Wall: Duration(maxima.Wall), CPUTime: Duration(maxima.CPUTime), Memory: Size(maxima.Memory), MilliCPU: maxima.MilliCPU,
@@ -156,6 +163,7 @@ func (c Config) Validate() error {
 	check(c.Runtime != "" && filepath.IsAbs(c.Runtime), "runtime is %q: it must be an absolute path", c.Runtime)
 	check(c.MaxRunning > 0, "max_running is %d: it must be at least 1", c.MaxRunning)
 	check(c.MaxQueued >= 0, "max_queued is %d: it must not be negative", c.MaxQueued)
+	check(c.MaxQueuedEach > 0, "max_queued_each is %d: it must be at least 1", c.MaxQueuedEach)
 	check(c.QueueWait > 0, "queue_wait is %v: it must be above zero", time.Duration(c.QueueWait))
 	check(c.Drain > 0, "drain is %v: it must be above zero", time.Duration(c.Drain))
 	check(c.Pool.Min >= 1 && c.Pool.Max >= c.Pool.Min && c.Pool.Total >= c.Pool.Max,
@@ -174,7 +182,7 @@ func (c Config) Validate() error {
 	for _, host := range c.Hosts {
 		check(host != "" && !strings.ContainsAny(host, "/ @"), "hosts: %q is not a host name", host)
 	}
-	faults = append(faults, c.validateAddr())
+	faults = append(faults, c.validateAddr(), c.validateTenants())
 	if err := c.Maxima.Limits().Validate(); err != nil {
 		faults = append(faults, fmt.Errorf("maxima: %w", err))
 	}
@@ -227,6 +235,9 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // MarshalText hides the secret.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// MarshalYAML hides the secret.
+func (s Secret) MarshalYAML() ([]byte, error) { return strconv.AppendQuote(nil, s.String()), nil }
+
 // Size is a number of bytes that is written as 512MiB.
 type Size int64
 
@@ -235,6 +246,16 @@ func (s *Size) UnmarshalText(text []byte) error {
 	size, err := policy.ParseSize(string(text))
 	*s = Size(size)
 	return err
+}
+
+// MarshalText writes the size in the largest unit that is exact.
+func (s Size) MarshalText() ([]byte, error) {
+	value, units := s, []string{"", "KiB", "MiB", "GiB"}
+	unit := 0
+	for ; unit+1 < len(units) && value != 0 && value%1024 == 0; unit++ {
+		value /= 1024
+	}
+	return append(strconv.AppendInt(nil, int64(value), 10), units[unit]...), nil
 }
 
 // Duration is a time.Duration that is written as 10s.
@@ -246,3 +267,6 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	*d = Duration(duration)
 	return err
 }
+
+// MarshalText writes the duration.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }

@@ -108,3 +108,13 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// write makes a configuration file.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}

@@ -37,6 +37,14 @@ type Options struct {
 	Hurry <-chan struct{}
 	// Namespace is the user namespace of this process.
 	Namespace rootless.Namespace
+	// Account and Observer are told what is used and what happens; nil for nobody.
+	Account  engine.Account
+	Observer engine.Observer
+	// Reload, if set, asks a server to take over the configuration that Reread returns.
+	Reload <-chan os.Signal
+	Reread func() (config.Config, error)
+	// Level, if set, is that of the log, for a new configuration to change.
+	Level *slog.LevelVar
 	// Executions is where executions are kept; empty is a folder in the data folder.
 	Executions string
 }
@@ -85,8 +93,9 @@ func (s *System) open(c config.Config, options Options) error {
 	}
 	s.Engine, err = engine.New(engine.Config{
 		Backends: s.backends, Images: images, Store: s.store, Image: c.Image, Policy: c.Policy, Maxima: c.Maxima.Limits(),
-		Artifacts: artifact.DefaultLimits(), MaxRunning: c.MaxRunning, MaxQueued: c.MaxQueued,
+		Artifacts: artifact.DefaultLimits(), MaxRunning: c.MaxRunning, MaxQueued: c.MaxQueued, QueuedEach: c.MaxQueuedEach,
 		QueueWait: time.Duration(c.QueueWait), Patience: engine.DefaultPatience(), Log: s.log, Now: time.Now, NewID: newID,
+		Account: options.Account, Observer: options.Observer,
 	})
 	return err
 }

@@ -13,13 +13,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"glovebox/internal/auth"
 	"glovebox/internal/config"
 	"glovebox/internal/engine"
 	"glovebox/internal/gateway"
+	"glovebox/internal/metrics"
 	"glovebox/internal/store"
+	"glovebox/internal/usage"
 )
 
 // The patience of the HTTP server; the gateway has its own for bodies and answers.
@@ -51,20 +54,23 @@ func Serve(ctx context.Context, c config.Config, options Options, log *slog.Logg
 		return storageProblem(c.Data, err)
 	}
 	options.Pool = c.Pool.Enabled
-	system, err := Open(c, options, log)
-	if err != nil {
-		return err
-	}
-	s := &server{config: c, system: system, log: log, hurry: options.Hurry}
+	s := &server{config: c, log: log, options: options, metrics: metrics.New()}
+	s.live.Store(&c)
 	defer func() { err = errors.Join(err, s.close()) }() //nolint:contextcheck // ctx has ended by then
 	if s.database, err = OpenDatabase(ctx, c); err != nil {
+		return err
+	}
+	s.account = &usage.Account{Store: s.database, Budget: s.budget, Log: log, Now: time.Now}
+	options.Account, options.Observer = &s.books, &s.books
+	s.books.account, s.books.metrics = s.account, s.metrics
+	if s.system, err = Open(c, options, log); err != nil {
 		return err
 	}
 	if err := s.listen(ctx); err != nil {
 		return err
 	}
-	system.Reclaim(ctx)
-	if err := system.refuse(ctx, c); err != nil {
+	s.system.Reclaim(ctx)
+	if err := s.system.refuse(ctx, c); err != nil {
 		return err
 	}
 	if err := s.announce(announce); err != nil {
@@ -100,10 +106,16 @@ type server struct {
 	isNew  bool
 	// database has the keys.
 	database *store.Store
+	account  *usage.Account
+	metrics  *metrics.Metrics
+	books    books
+	// live is the configuration whose changeable settings are in force.
+	live     atomic.Pointer[config.Config]
+	gateways []*gateway.Gateway
+	options  Options
 	tcp      net.Listener
 	unix     net.Listener
 	drain    time.Duration
-	hurry    <-chan struct{}
 }
 
 func (s *server) listen(ctx context.Context) (err error) {
@@ -144,18 +156,32 @@ func (s *server) announce(w io.Writer) error {
 
 // handler makes the gateway for one listener.
 func (s *server) handler(authenticator gateway.Authenticator) (http.Handler, error) {
-	hosts := s.config.Hosts
-	if host, _, err := net.SplitHostPort(s.config.Addr); err == nil && net.ParseIP(host) != nil && !net.ParseIP(host).IsUnspecified() {
-		hosts = append(slices.Clip(hosts), host)
-	}
-	u := s.config.Uploads
-	return gateway.New(gateway.Config{
-		Engine: s.system.Engine, Authenticator: authenticator, Hosts: hosts, Uploads: uploads(s.config), MaxJSON: int64(u.JSON),
-		MaxFile: int64(u.File), MaxRequest: int64(u.Request), MaxPosts: s.config.MaxRunning + s.config.MaxQueued, Log: s.log,
+	c := s.config
+	g, err := gateway.New(gateway.Config{
+		Engine: s.system.Engine, Authenticator: authenticator, Hosts: hosts(c), Uploads: uploads(c), MaxJSON: int64(c.Uploads.JSON),
+		MaxFile: int64(c.Uploads.File), MaxRequest: int64(c.Uploads.Request), MaxPosts: c.MaxRunning + c.MaxQueued,
+		MaxPostsEach: c.MaxRunning + min(c.MaxQueued, c.MaxQueuedEach), PerMinute: s.perMinute, Ready: s.ready, Usage: s.account.Report,
+		Metrics: s.metrics.Handler(), Observe: s.metrics.Request, Log: s.log,
 	})
+	if err == nil {
+		s.gateways = append(s.gateways, g)
+	}
+	return g, err
+}
+
+// hosts are the names under which the server may be reached.
+func hosts(c config.Config) []string {
+	names := slices.Clone(c.Hosts)
+	if host, _, err := net.SplitHostPort(c.Addr); err == nil && net.ParseIP(host) != nil && !net.ParseIP(host).IsUnspecified() {
+		names = append(names, host)
+	}
+	return names
 }
 
 func (s *server) serve(ctx context.Context) error {
+	if err := errors.Join(s.watch(), s.change(s.config)); err != nil {
+		return err
+	}
 	forAll, err := s.handler(&auth.Authenticator{Keys: s.database, Token: s.token, Now: time.Now})
 	if err != nil {
 		return err
@@ -166,6 +192,9 @@ func (s *server) serve(ctx context.Context) error {
 	}
 	servers := []*http.Server{s.http(forAll), s.http(s.ownerOnly(forOwner))}
 	servers[1].ConnContext = withPeer
+	defer s.follow(ctx)()
+
+	s.books.open.Store(true)
 	ended := make(chan error, len(servers))
 	for i, listener := range []net.Listener{s.tcp, s.unix} {
 		go func() { ended <- servers[i].Serve(listener) }()
@@ -211,7 +240,7 @@ func (s *server) hurried(end func()) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		select {
-		case <-s.hurry: // nil waits for ever
+		case <-s.options.Hurry: // nil waits for ever
 			s.log.Warn("a second signal ends the drain")
 			end()
 		case <-done:
@@ -241,7 +270,9 @@ func (s *server) close() error {
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(engine.ErrShutdown)
-	errs = append(errs, s.system.Close(ctx))
+	if s.system != nil {
+		errs = append(errs, s.system.Close(ctx))
+	}
 	if s.database != nil {
 		errs = append(errs, s.database.Close())
 	}

@@ -9,9 +9,11 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"glovebox/internal/artifact"
+	"glovebox/internal/auth"
 	"glovebox/internal/sandbox"
 )
 
@@ -39,10 +41,16 @@ type Config struct {
 	MaxRunning int
 	MaxQueued  int
 	QueueWait  time.Duration
+	// QueuedEach and Quota are as in Settings; they may be left out.
+	QueuedEach int
+	Quota      func(tenant string) auth.Quota
 	Patience   Patience
-	Log        *slog.Logger
-	Now        func() time.Time
-	NewID      func() sandbox.ID
+	// Account keeps what tenants use, Observer what happens; nil for nobody.
+	Account  Account
+	Observer Observer
+	Log      *slog.Logger
+	Now      func() time.Time
+	NewID    func() sandbox.ID
 }
 
 // Patience bounds each step of our own, so that a backend that hangs ends as a failure of ours.
@@ -78,16 +86,11 @@ func (c *Config) validate() error {
 	need(c.Log != nil, "Log")
 	need(c.Now != nil, "Now")
 	need(c.NewID != nil, "NewID")
-	need(c.MaxRunning > 0, "MaxRunning")
-	need(c.MaxQueued >= 0 && c.QueueWait > 0, "QueueWait")
 	p := c.Patience
 	need(p.Setup > 0 && p.Grace > 0 && p.Cleanup > 0 && p.Collect > 0 && p.Deliver > 0, "Patience")
 	need(c.Artifacts.Count > 0 && c.Artifacts.Single > 0 && c.Artifacts.Total > 0 && c.Artifacts.Depth > 0 &&
 		c.Artifacts.Folders > 0 && c.Artifacts.Entries > 0, "Artifacts")
-	if err := c.Maxima.Validate(); err != nil {
-		faults = append(faults, fmt.Errorf("engine: Maxima: %w", err))
-	}
-	return errors.Join(faults...)
+	return errors.Join(append(faults, c.changeable().validate())...)
 }
 
 // Causes with which an execution is canceled.
@@ -105,7 +108,9 @@ var (
 // Engine runs code. It is safe for concurrent use.
 type Engine struct {
 	Config
-	gate *gate
+	settings atomic.Pointer[Settings]
+	gate     *gate
+	ledger   ledger
 
 	mu     sync.Mutex
 	active map[sandbox.ID]*active
@@ -145,10 +150,16 @@ func New(config Config) (*Engine, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	return &Engine{
-		Config: config, gate: newGate(config.MaxRunning, config.MaxQueued, config.QueueWait),
-		active: make(map[sandbox.ID]*active),
-	}, nil
+	e := &Engine{Config: config, gate: newGate(config.Now), active: make(map[sandbox.ID]*active)}
+	return e, e.Change(config.changeable())
+}
+
+// changeable returns the settings that Change may change later.
+func (c *Config) changeable() Settings {
+	return Settings{
+		Policy: c.Policy, Maxima: c.Maxima, MaxRunning: c.MaxRunning, MaxQueued: c.MaxQueued, QueueWait: c.QueueWait,
+		QueuedEach: c.QueuedEach, Quota: c.Quota,
+	}
 }
 
 // Run carries out one execution and returns its record. The sink may be nil. When ctx ends the execution is canceled,
@@ -158,13 +169,18 @@ func (e *Engine) Run(ctx context.Context, request Request, sink Sink) (*Executio
 }
 
 // Follow is Run that tells the id when the execution has its place, before anything is emitted.
-func (e *Engine) Follow(ctx context.Context, request Request, sink Sink, begun func(sandbox.ID)) (*Execution, error) {
+func (e *Engine) Follow(ctx context.Context, request Request, sink Sink, begun func(sandbox.ID)) (_ *Execution, err error) {
+	defer func() { err = e.refused(err) }()
 	defer request.release()
 	p, err := e.plan(&request)
 	if err != nil {
 		return nil, err
 	}
 	defer p.releaseImage()
+	if err := e.enter(p); err != nil {
+		return nil, err
+	}
+	defer p.leave()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	a, err := e.register(p, cancel)
@@ -180,25 +196,27 @@ func (e *Engine) Start(request Request) (sandbox.ID, error) {
 	p, err := e.plan(&request)
 	if err != nil {
 		request.release()
-		return "", err
+		return "", e.refused(err)
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	a, err := e.register(p, cancel)
-	if err == nil && !e.gate.room() {
-		e.unregister(p.id, a)
-		err = e.gate.full()
+	var a *active
+	if err = e.enter(p); err == nil {
+		if a, err = e.register(p, cancel); err != nil {
+			p.leave()
+		}
 	}
 	if err != nil {
 		cancel(err)
 		p.releaseImage()
 		request.release()
-		return "", err
+		return "", e.refused(err)
 	}
 	go func() {
 		defer e.unregister(p.id, a)
 		defer cancel(nil)
 		defer p.releaseImage()
 		defer request.release()
+		defer p.leave()
 		if _, err := e.execute(ctx, p, a, nil, nil); err != nil {
 			e.Log.Warn("detached execution was not run", "id", p.id, "error", err)
 		}

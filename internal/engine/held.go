@@ -46,6 +46,8 @@ type Held struct {
 type held struct {
 	*plan
 	box   sandbox.Sandbox
+	give  func()        // its quotas
+	cells time.Duration // processor time of its cells; guarded by mu
 	until time.Time
 	ended bool        // guarded by the engine's mu
 	timer *time.Timer // guarded by the engine's mu; nil until the sandbox is made
@@ -66,7 +68,8 @@ type held struct {
 
 // Hold makes a sandbox that lives until Release or the end of its lease, with one open session. The request's Code is not
 // run.
-func (e *Engine) Hold(ctx context.Context, request Request) (Held, error) {
+func (e *Engine) Hold(ctx context.Context, request Request) (_ Held, err error) {
+	defer func() { err = e.refused(err) }()
 	p, err := e.plan(&request)
 	if err != nil {
 		request.release()
@@ -150,7 +153,16 @@ func (h *held) ending() bool {
 }
 
 // admit gives the sandbox its place, and counts the making of it as work.
-func (e *Engine) admit(h *held) error {
+func (e *Engine) admit(h *held) (err error) {
+	h.give, err = e.admission(h.request.Who, amount{sandboxes: 1, memory: h.decision.Limits.Memory})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			h.give()
+		}
+	}()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -247,7 +259,8 @@ func (e *Engine) ForkHeld(ctx context.Context, tenant string, id sandbox.ID, nam
 
 // ExecuteIn runs a cell in a session of a sandbox of the request's tenant; its state stays. The record is kept like that of any execution. The
 // files that the code leaves stay in the sandbox.
-func (e *Engine) ExecuteIn(ctx context.Context, id sandbox.ID, name string, request Request, sink Sink, begun func(sandbox.ID)) (*Execution, error) {
+func (e *Engine) ExecuteIn(ctx context.Context, id sandbox.ID, name string, request Request, sink Sink, begun func(sandbox.ID)) (_ *Execution, err error) {
+	defer func() { err = e.refused(err) }()
 	h, err := e.lookUp(request.who().Tenant, id)
 	if err != nil {
 		return nil, err
@@ -269,6 +282,10 @@ func (e *Engine) ExecuteIn(ctx context.Context, id sandbox.ID, name string, requ
 	p.decision = h.decision
 	p.decision.Limits.Wall = wall
 	p.session = session
+	if err := e.enter(p); err != nil {
+		return nil, err
+	}
+	defer p.leave()
 	ctx, leave := h.join(ctx)
 	defer leave()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -279,6 +296,7 @@ func (e *Engine) ExecuteIn(ctx context.Context, id sandbox.ID, name string, requ
 	}
 	defer e.unregister(p.id, a)
 	record, err := e.execute(ctx, p, a, sink, begun)
+	h.spent(record)
 	a.settle() // Close ends the sandbox when nothing runs any more
 	switch {
 	case h.ending():
@@ -320,7 +338,9 @@ func (e *Engine) drop(h *held, why error) error {
 	e.mu.Unlock()
 	if first {
 		h.end(why)
+		e.accountHeld(h)
 		h.left = (&execution{plan: h.plan, engine: e, box: h.box}).tearDown()
+		h.give()
 		h.releaseImage()
 		close(h.over)
 	}

@@ -24,6 +24,9 @@ type plan struct {
 	class        sandbox.Class
 	created      time.Time
 	releaseImage func()
+	// ticket is the execution's place or its spot in the queue; leave gives it back.
+	ticket *ticket
+	leave  func()
 	// session, if set, is where the code runs: one of a held sandbox, which outlives the execution.
 	session sandbox.Session
 }
@@ -31,8 +34,9 @@ type plan struct {
 // plan judges a request: every fault at once.
 func (e *Engine) plan(request *Request) (*plan, error) {
 	request.Who = request.who()
+	settings := e.settings.Load()
 	if request.Policy == "" {
-		request.Policy = e.Policy
+		request.Policy = settings.Policy
 	}
 	if request.Image == "" {
 		request.Image = e.Image
@@ -48,7 +52,7 @@ func (e *Engine) plan(request *Request) (*plan, error) {
 			request.Name = language.Script
 		}
 	}
-	decision, policyErr := policy.Decide(request.Policy, request.Limits, e.Maxima)
+	decision, policyErr := policy.Decide(request.Policy, request.Limits, settings.Maxima)
 	backend, backendErr := e.backend(request.Backend)
 	var processesErr error
 	if least := language.Processes; policyErr == nil && decision.Limits.Processes < least {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Code is a stable word for a kind of problem.
@@ -22,6 +23,9 @@ const (
 	CodeBackend      Code = "backend_unavailable" // the host lacks what the backend needs
 	CodeUnsupported  Code = "unsupported"         // the backend cannot do what was asked
 	CodeOverloaded   Code = "overloaded"          // no place is free, and the queue is full
+	CodeQuota        Code = "quota_exceeded"      // the caller has as much alive as its key or tenant may
+	CodeRate         Code = "rate_limited"        // the key's requests came too fast
+	CodeBudget       Code = "budget_exceeded"     // the tenant has used what it may in this month
 	CodeShuttingDown Code = "shutting_down"
 	CodeExpired      Code = "expired"  // the lease of the sandbox was over
 	CodeCanceled     Code = "canceled" // the caller gave up before anything ran
@@ -37,7 +41,9 @@ type Problem struct {
 	Text string
 	// Faults are all that was wrong, when there are several things.
 	Faults []string
-	Err    error
+	// RetryAfter is when to ask again; zero leaves it to the face.
+	RetryAfter time.Duration
+	Err        error
 }
 
 func (p *Problem) Error() string {

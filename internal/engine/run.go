@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -29,15 +30,13 @@ type execution struct {
 func (e *Engine) execute(ctx context.Context, p *plan, a *active, sink Sink, begun func(sandbox.ID)) (*Execution, error) {
 	arrived, detached := e.Now(), begun == nil
 	x := &execution{plan: p, engine: e, record: p.blank(StatusRunning)}
-	leave, err := e.gate.enter(ctx)
+	err := p.ticket.enter(ctx)
 	var problem *Problem
 	switch {
 	case errors.As(err, &problem) && !detached:
 		return nil, err
 	case err != nil && ctx.Err() == nil:
 		x.result = sandbox.Result{End: sandbox.EndInfra, Detail: err.Error()}
-	case err == nil:
-		defer leave()
 	}
 	began := e.Now()
 	x.record.Usage.Queue = began.Sub(arrived).Seconds()
@@ -65,10 +64,12 @@ func (e *Engine) execute(ctx context.Context, p *plan, a *active, sink Sink, beg
 	x.gather.close()
 	if x.refused == nil || detached {
 		x.finish(arrived)
+		x.account()
 		a.set(func(s *Execution) { *s = *x.record })
 	}
 	feed.close()
 	a.settle()
+	p.leave() // who reads slowly keeps no place from others
 	e.waitForSink(feed)
 	if x.refused != nil && !detached {
 		return nil, errors.Join(x.refused, e.Store.remove(p.id))
@@ -204,7 +205,11 @@ func (x *execution) failure(ctx context.Context, err error) sandbox.Result {
 		return sandbox.Result{End: end, Detail: detail}
 	}
 	x.refused = refusal(err)
-	x.engine.Log.ErrorContext(ctx, "execution failed", "id", x.id, "backend", x.backend.Name(), "error", err)
+	level := slog.LevelError
+	if x.refused != nil { // the caller's own words may be in it
+		level = slog.LevelDebug
+	}
+	x.engine.Log.Log(ctx, level, "execution failed", "id", x.id, "backend", x.backend.Name(), "error", err)
 	return sandbox.Result{End: sandbox.EndInfra, Detail: err.Error()}
 }
 

@@ -3,7 +3,9 @@
 // Package gateway is the HTTP face of the engine: it authenticates, refuses what a browser should not be able to send,
 // bounds and decodes requests, and streams answers. It decides nothing about executions.
 //
-//	GET    /healthz
+//	GET    /healthz, /readyz
+//	GET    /metrics                              scope admin
+//	GET    /v1/usage?from=DAY&to=DAY&tenant=NAME  another tenant's: scope admin
 //	POST   /v1/executions                        JSON or multipart; an answer, a stream of events, or 202
 //	GET    /v1/executions/{id}
 //	GET    /v1/executions/{id}/output?stream=stdout|stderr|background

@@ -11,12 +11,14 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"glovebox/internal/artifact"
 	"glovebox/internal/auth"
 	"glovebox/internal/engine"
 	"glovebox/internal/sandbox"
+	"glovebox/internal/usage"
 )
 
 // Engine is what the gateway needs of the engine.
@@ -54,7 +56,19 @@ type Config struct {
 	MaxJSON, MaxFile, MaxRequest int64
 	// MaxPosts bounds how many executions are being asked for at once.
 	MaxPosts int
-	Log      *slog.Logger
+	// MaxPostsEach is the same for each tenant; zero is MaxPosts.
+	MaxPostsEach int
+	// PerMinute is how many requests that start something a key of a tenant may send a minute, where the key says nothing;
+	// nil or zero is DefaultPerMinute.
+	PerMinute func(tenant string) int
+	// Ready checks what must be well to take new work, by name; nil is always ready.
+	Ready func(context.Context) map[string]error
+	// Usage reports what a tenant used; nil is nothing.
+	Usage func(ctx context.Context, tenant string, from, to time.Time) (usage.Report, error)
+	// Metrics answers who asks for metrics; nil is nobody. Observe is told of every answer, with the route's pattern.
+	Metrics http.Handler
+	Observe func(method, route string, status int, took time.Duration)
+	Log     *slog.Logger
 }
 
 // The patience with clients.
@@ -68,8 +82,12 @@ const (
 // Gateway is an http.Handler.
 type Gateway struct {
 	Config
-	posts   chan struct{}
-	handler http.Handler
+	posts     chan struct{}
+	tenants   tenantPosts
+	rates     *auth.Rates
+	readiness readiness
+	hosts     atomic.Pointer[[]string]
+	handler   http.Handler
 }
 
 // New returns a Gateway.
@@ -80,10 +98,17 @@ func New(config Config) (*Gateway, error) {
 	if config.MaxJSON <= 0 || config.MaxFile <= 0 || config.MaxRequest <= 0 || config.MaxPosts <= 0 {
 		return nil, errors.New("gateway: every limit must be above zero")
 	}
-	g := &Gateway{Config: config, posts: make(chan struct{}, config.MaxPosts)}
-	g.handler = g.recovering(g.guarded(g.routes()))
+	if config.MaxPostsEach == 0 {
+		config.MaxPostsEach = config.MaxPosts
+	}
+	g := &Gateway{Config: config, posts: make(chan struct{}, config.MaxPosts), rates: auth.NewRates(time.Now)}
+	g.SetHosts(config.Hosts)
+	g.handler = g.measured(g.recovering(g.guarded(g.routes())))
 	return g, nil
 }
+
+// SetHosts changes the names under which the server may be reached.
+func (g *Gateway) SetHosts(hosts []string) { g.hosts.Store(&hosts) }
 
 // ServeHTTP answers a request.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.handler.ServeHTTP(w, r) }
@@ -105,10 +130,6 @@ func (g *Gateway) routes() http.Handler {
 		g.problem(w, problem{Status: http.StatusNotFound, Code: engine.CodeNotFound, Detail: "there is nothing at this path"})
 	})
 	return mux
-}
-
-func (g *Gateway) health(w http.ResponseWriter, _ *http.Request) {
-	g.json(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
 // json answers with an object.

@@ -50,7 +50,7 @@ func (g *Gateway) guarded(next http.Handler) http.Handler {
 			g.problem(w, problem{Status: http.StatusForbidden, Code: "unknown_host", Detail: "this server is not reached under that name: use a loopback name, or add the name to hosts in the configuration"})
 		case !g.knownOrigin(r):
 			g.problem(w, problem{Status: http.StatusForbidden, Code: "unknown_origin", Detail: "pages of other origins may not use this server"})
-		case r.URL.Path == "/healthz":
+		case r.URL.Path == "/healthz" || r.URL.Path == "/readyz":
 			next.ServeHTTP(w, r)
 		default:
 			if who := g.authenticate(w, r); who != nil {
@@ -73,7 +73,7 @@ func (g *Gateway) knownName(name string) bool {
 		return true
 	}
 	return strings.EqualFold(name, "localhost") ||
-		slices.ContainsFunc(g.Hosts, func(host string) bool { return strings.EqualFold(host, name) })
+		slices.ContainsFunc(*g.hosts.Load(), func(host string) bool { return strings.EqualFold(host, name) })
 }
 
 // knownOrigin takes a request without an origin, which no page of another site can send, and one of this very server.
@@ -90,7 +90,7 @@ func (g *Gateway) knownOrigin(r *http.Request) bool {
 		return true
 	}
 	// Behind a proxy the origin may have another port than the one the proxy speaks to.
-	return slices.ContainsFunc(g.Hosts, func(host string) bool { return strings.EqualFold(host, origin.Hostname()) })
+	return slices.ContainsFunc(*g.hosts.Load(), func(host string) bool { return strings.EqualFold(host, origin.Hostname()) })
 }
 
 // authenticate returns who the caller is, or answers that nobody is let in.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"time"
 
 	"glovebox/internal/engine"
 )
@@ -21,12 +23,18 @@ type problem struct {
 	Errors []string `json:"errors,omitempty"`
 	// Execution is there when a run began and the service failed.
 	Execution *engine.Execution `json:"execution,omitempty"`
+	// retry is when to ask again; zero is retryAfter.
+	retry time.Duration
 }
 
 func (g *Gateway) problem(w http.ResponseWriter, p problem) {
 	p.Type, p.Title = "about:blank", http.StatusText(p.Status)
 	if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", retryAfter)
+		after := retryAfter
+		if p.retry > 0 { // in whole seconds, never too early
+			after = strconv.FormatInt(int64((p.retry+time.Second-1)/time.Second), 10)
+		}
+		w.Header().Set("Retry-After", after)
 	}
 	g.encode(w, p.Status, "application/problem+json", p)
 }
@@ -35,7 +43,8 @@ func (g *Gateway) problem(w http.ResponseWriter, p problem) {
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
 	if p.Status == http.StatusInternalServerError {
-		g.Log.ErrorContext(r.Context(), "a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		// The pattern and not the path: a path may hold the name of somebody's file.
+		g.Log.ErrorContext(r.Context(), "a request failed", "request", r.Pattern, "error", err)
 	}
 	g.problem(w, p)
 }
@@ -48,7 +57,7 @@ func problemOf(err error) problem {
 		return problem{Status: http.StatusRequestEntityTooLarge, Code: engine.CodeTooLarge, Detail: fmt.Sprintf(
 			"the request is larger than the limit of %d bytes", tooLarge.Limit)}
 	case errors.As(err, &known):
-		return problem{Status: statusOf(known.Code), Code: known.Code, Detail: known.Text, Errors: known.Faults}
+		return problem{Status: statusOf(known.Code), Code: known.Code, Detail: known.Text, Errors: known.Faults, retry: known.RetryAfter}
 	default:
 		return problem{Status: http.StatusInternalServerError, Code: engine.CodeInternal, Detail: "an error of the server; its log has more"}
 	}
@@ -63,8 +72,10 @@ func statusOf(code engine.Code) int {
 		return http.StatusUnprocessableEntity
 	case engine.CodeTooLarge:
 		return http.StatusRequestEntityTooLarge
-	case engine.CodeOverloaded:
+	case engine.CodeOverloaded, engine.CodeQuota, engine.CodeRate:
 		return http.StatusTooManyRequests
+	case engine.CodeBudget:
+		return http.StatusPaymentRequired
 	case engine.CodeBackend, engine.CodeShuttingDown:
 		return http.StatusServiceUnavailable
 	case engine.CodeNotFound:

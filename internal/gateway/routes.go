@@ -21,6 +21,9 @@ type route struct {
 func (g *Gateway) table() []route {
 	return []route{
 		{"GET", "/healthz", "", g.health},
+		{"GET", "/readyz", "", g.ready},
+		{"GET", "/metrics", auth.ScopeAdmin, g.metrics},
+		{"GET", "/v1/usage", auth.ScopeRun, g.getUsage},
 		{"POST", "/v1/executions", auth.ScopeRun, g.postExecution},
 		{"GET", "/v1/executions/{id}", auth.ScopeRun, g.getExecution},
 		{"DELETE", "/v1/executions/{id}", auth.ScopeRun, g.deleteExecution},
@@ -35,15 +38,23 @@ func (g *Gateway) table() []route {
 	}
 }
 
-// admitted lets only callers with the route's scope through.
+// admitted lets only callers with the route's scope through, and those who start something only as fast as they may.
 func (g *Gateway) admitted(route route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		route.matched(r)
 		if route.scope != "" && !caller(r).May(route.scope) {
 			g.problem(w, problem{
 				Status: http.StatusForbidden, Code: "forbidden",
 				Detail: "this key lacks the scope " + string(route.scope) + ": use one that has it (`glovebox keys create --scopes`)",
 			})
 			return
+		}
+		if route.method == http.MethodPost {
+			leave := g.fair(w, caller(r))
+			if leave == nil {
+				return
+			}
+			defer leave()
 		}
 		route.handle(w, r)
 	})
