@@ -40,7 +40,7 @@ func TestDefaults(t *testing.T) {
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "c.yaml")
-	text := "addr: 127.0.0.1:1\ndata: /from/file\nimage: from-file\nmaxima:\n  memory: 2GiB\n  wall: 1m\n  disk: 1073741824\nretention: {count: 5, age: 2h}\n"
+	text := "addr: 127.0.0.1:1\ndata: /from/file\nimage: from-file\nmaxima:\n  memory: 2GiB\n  wall: 1m\n  disk: 1073741824\nretention: {count: 5, artifacts: 2h}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,6 @@ import (
 	"glovebox/internal/config"
 	"glovebox/internal/engine"
 	"glovebox/internal/gateway"
-	"glovebox/internal/store"
 )
 
 // The patience of the HTTP server; the gateway has its own for bodies and answers.
@@ -50,18 +49,18 @@ func Serve(ctx context.Context, c config.Config, options Options, log *slog.Logg
 	if err := os.RemoveAll(uploads(c)); err != nil { // what a crash left
 		return storageProblem(c.Data, err)
 	}
-	options.Pool = c.Pool.Enabled
+	options.Pool, options.Keep = c.Pool.Enabled, true
 	system, err := Open(c, options, log)
 	if err != nil {
 		return err
 	}
 	s := &server{config: c, system: system, log: log, hurry: options.Hurry}
 	defer func() { err = errors.Join(err, s.close()) }() //nolint:contextcheck // ctx has ended by then
-	if s.database, err = OpenDatabase(ctx, c); err != nil {
-		return err
-	}
 	if err := s.listen(ctx); err != nil {
 		return err
+	}
+	if err := system.store.Recover(ctx); err != nil {
+		return storageProblem(c.Data, err)
 	}
 	system.Reclaim(ctx)
 	if err := system.refuse(ctx, c); err != nil {
@@ -70,7 +69,9 @@ func Serve(ctx context.Context, c config.Config, options Options, log *slog.Logg
 	if err := s.announce(announce); err != nil {
 		return err
 	}
-	return s.serve(ctx)
+	ctx, stop := s.keepHouse(ctx)
+	defer stop()
+	return errors.Join(s.serve(ctx), reservedCause(ctx))
 }
 
 // CheckServe says why a server could not start now: another one uses the data folder, or something listens already.
@@ -98,12 +99,10 @@ type server struct {
 	log    *slog.Logger
 	token  string
 	isNew  bool
-	// database has the keys.
-	database *store.Store
-	tcp      net.Listener
-	unix     net.Listener
-	drain    time.Duration
-	hurry    <-chan struct{}
+	tcp    net.Listener
+	unix   net.Listener
+	drain  time.Duration
+	hurry  <-chan struct{}
 }
 
 func (s *server) listen(ctx context.Context) (err error) {
@@ -156,7 +155,7 @@ func (s *server) handler(authenticator gateway.Authenticator) (http.Handler, err
 }
 
 func (s *server) serve(ctx context.Context) error {
-	forAll, err := s.handler(&auth.Authenticator{Keys: s.database, Token: s.token, Now: time.Now})
+	forAll, err := s.handler(&auth.Authenticator{Keys: s.system.database, Token: s.token, Now: time.Now})
 	if err != nil {
 		return err
 	}
@@ -242,8 +241,5 @@ func (s *server) close() error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(engine.ErrShutdown)
 	errs = append(errs, s.system.Close(ctx))
-	if s.database != nil {
-		errs = append(errs, s.database.Close())
-	}
 	return errors.Join(errs...)
 }

@@ -53,9 +53,9 @@ func (e *Engine) execute(ctx context.Context, p *plan, a *active, sink Sink, beg
 	a.set(func(s *Execution) { s.Status = StatusRunning })
 	feed := newFeed(sink)
 	x.gather = &gather{
-		stdout: newStream("stdout", x.folder.stdout, p.decision.Limits.Output),
-		stderr: newStream("stderr", x.folder.stderr, p.decision.Limits.Output),
-		feed:   feed, asked: p.request.Return, openBackground: x.folder.background,
+		stdout: newStream("stdout", x.folder.file("stdout"), p.decision.Limits.Output),
+		stderr: newStream("stderr", x.folder.file("stderr"), p.decision.Limits.Output),
+		feed:   feed, asked: p.request.Return, openBackground: x.folder.file(backgroundName),
 	}
 	feed.start(ctx)
 	x.warnOfHost(ctx)
@@ -71,7 +71,7 @@ func (e *Engine) execute(ctx context.Context, p *plan, a *active, sink Sink, beg
 	a.settle()
 	e.waitForSink(feed)
 	if x.refused != nil && !detached {
-		return nil, errors.Join(x.refused, e.Store.remove(p.id))
+		return nil, errors.Join(x.refused, x.folder.discard())
 	}
 	return x.record, nil
 }

@@ -109,7 +109,7 @@ func keys(t *testing.T, s *store.Store) {
 }
 
 func executions(t *testing.T, s *store.Store) {
-	x := store.Execution{ID: "x1", Tenant: "executions", Key: "k", Status: "running", Created: noon, Record: []byte(`{"a":"中 \u0000 😀"}`)}
+	x := store.Execution{ID: "x1", Tenant: "executions", Key: "k", Status: "running", Created: noon, Record: []byte(`{"a":"中 \u0000 😀"}`), Summary: []byte(`{"id":"x1"}`), Stored: 7}
 	if err := s.PutExecution(t.Context(), x, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -125,10 +125,10 @@ func executions(t *testing.T, s *store.Store) {
 	if err := s.PutExecution(t.Context(), x, "print(2)"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.DeleteExecution(t.Context(), "executions", "x2"); err != nil {
+	if err := s.DeleteExecution(t.Context(), "executions", "x2", store.Event{ID: "deletion-1", Tenant: "x", At: noon, Action: "execution.delete"}); err != nil {
 		t.Error(err)
 	}
-	if err := s.DeleteExecution(t.Context(), "executions", "x2"); !errors.Is(err, store.ErrNotFound) {
+	if err := s.DeleteExecution(t.Context(), "executions", "x2", store.Event{ID: "deletion-2", Tenant: "x", At: noon, Action: "execution.delete"}); !errors.Is(err, store.ErrNotFound) {
 		t.Error(err)
 	}
 	if _, err := s.Code(t.Context(), "executions", "x2", store.Event{ID: "e-x2", Tenant: "executions"}); !errors.Is(err, store.ErrNotFound) {
@@ -345,7 +345,7 @@ func tenants(t *testing.T, s *store.Store) {
 	if _, err := s.Sandbox(t.Context(), "you", "mine"); !errors.Is(err, store.ErrNotFound) {
 		t.Error(err)
 	}
-	if err := s.DeleteExecution(t.Context(), "you", "mine"); !errors.Is(err, store.ErrNotFound) {
+	if err := s.DeleteExecution(t.Context(), "you", "mine", store.Event{ID: "deletion-3", Tenant: "x", At: noon, Action: "execution.delete"}); !errors.Is(err, store.ErrNotFound) {
 		t.Error(err)
 	}
 	x.Tenant, b.Tenant = "you", "you"

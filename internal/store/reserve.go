@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrReserved means that another server has the database. Two would take each other's living sandboxes for lost ones.
+var ErrReserved = errors.New("another server uses this database")
+
+// advisoryKey is the lock of PostgreSQL that a server holds.
+const advisoryKey = 0x676c6f7665 // "glove"
+
+// maxServerName is what PostgreSQL keeps of the name of an application.
+const maxServerName = 63
+
+// reservation is what shows that the database is one server's.
+type reservation struct {
+	name string
+	file *os.File  // SQLite: locked
+	conn *sql.Conn // PostgreSQL: has the lock as long as it lives
+}
+
+// Reserve makes the database this server's until Close, or says ErrReserved and whose it is. Commands do not reserve it.
+func (s *Store) Reserve(ctx context.Context, name string) error {
+	s.reserved.name = strings.ToValidUTF8(name[:min(len(name), maxServerName)], "")
+	if s.sqlite {
+		return s.reserveFile()
+	}
+	return s.reserveConn(ctx)
+}
+
+func (s *Store) reserveFile() error {
+	file, err := os.OpenFile(s.file+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("reserve the database: %w", err)
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		holder := make([]byte, maxServerName)
+		n, _ := file.ReadAt(holder, 0) // only a name
+		return errors.Join(fmt.Errorf("%w: %s", ErrReserved, holder[:n]), file.Close())
+	}
+	s.reserved.file = file
+	if err := file.Truncate(0); err != nil {
+		return err
+	}
+	_, err = file.WriteAt([]byte(s.reserved.name), 0)
+	return err
+}
+
+func (s *Store) reserveConn(ctx context.Context) error {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("reserve the database: %w", err)
+	}
+	var taken bool
+	var holder string
+	err = conn.QueryRowContext(ctx, "SELECT pg_try_advisory_lock($1)", int64(advisoryKey)).Scan(&taken)
+	if err == nil && taken {
+		_, err = conn.ExecContext(ctx, "SELECT set_config('application_name', $1, false)", s.reserved.name)
+		if err == nil {
+			s.reserved.conn = conn
+			return nil
+		}
+	}
+	if err == nil {
+		err = conn.QueryRowContext(ctx, `SELECT COALESCE(MIN(a.application_name), '') FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+			WHERE l.locktype = 'advisory' AND l.granted AND l.classid = $1 AND l.objid = $2 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+			int64(advisoryKey>>32), int64(advisoryKey&0xffffffff)).Scan(&holder)
+		err = errors.Join(fmt.Errorf("%w: %s", ErrReserved, holder), err)
+	}
+	return errors.Join(err, conn.Close())
+}
+
+// Reserved makes sure that the database is still reserved: with PostgreSQL, the lock ends with its connection and is taken
+// again. ErrReserved says that another server was faster.
+func (s *Store) Reserved(ctx context.Context) error {
+	if s.sqlite || s.reserved.conn == nil && s.reserved.name == "" {
+		return nil
+	}
+	if s.reserved.conn != nil {
+		var one int
+		if s.reserved.conn.QueryRowContext(ctx, "SELECT 1").Scan(&one) == nil {
+			return nil
+		}
+		_ = s.reserved.conn.Close() // it is broken, and is replaced
+		s.reserved.conn = nil
+	}
+	return s.reserveConn(ctx)
+}
+
+func (r *reservation) release() error {
+	var errs []error
+	if r.conn != nil {
+		errs = append(errs, r.conn.Close())
+	}
+	if r.file != nil {
+		errs = append(errs, r.file.Close())
+	}
+	return errors.Join(errs...)
+}
