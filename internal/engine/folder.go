@@ -21,6 +21,7 @@ type folder struct {
 	mu        sync.Mutex
 	files     []*os.File
 	artifacts *os.Root
+	gone      bool // moved or removed
 }
 
 // create makes the place of a new execution: a disk that cannot be written is found before anything runs.
@@ -88,6 +89,7 @@ func (f *folder) keep(ctx context.Context, x *Execution, source string) error {
 	if err := f.store.Blobs.Take(ctx, spooled, x.Tenant, string(f.id)); err != nil {
 		return err
 	}
+	f.gone = true
 	return f.store.put(ctx, x, x.Status, stored, source)
 }
 
@@ -104,7 +106,11 @@ func storedBytes(x *Execution) int64 {
 }
 
 // discard removes what is in the spool.
-func (f *folder) discard() error { return f.store.root.RemoveAll(string(f.id)) }
+func (f *folder) discard() error {
+	err := f.store.root.RemoveAll(string(f.id))
+	f.gone = err == nil
+	return err
+}
 
 func (f *folder) close() error {
 	f.mu.Lock()
@@ -118,7 +124,7 @@ func (f *folder) close() error {
 			errs = append(errs, root.Close())
 		}
 	}
-	if f.store.Database != nil {
+	if f.store.Database != nil && !f.gone {
 		errs = append(errs, f.discard()) // what could not be kept
 	}
 	f.store.letGo(f.id)

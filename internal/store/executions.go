@@ -27,14 +27,32 @@ type Execution struct {
 // StatusRunning is the status of an execution whose end is not known yet. Its record says what is true if it never will be.
 const StatusRunning = "running"
 
+// The statements of PutExecution, which every run waits for: they are prepared once.
+const (
+	putExecution = `INSERT INTO executions (id, tenant, api_key, status, created, record, summary, stored)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		ON CONFLICT (id) DO UPDATE SET status = excluded.status, record = excluded.record, summary = excluded.summary, stored = excluded.stored
+		WHERE executions.tenant = excluded.tenant`
+	putCode = `INSERT INTO code (execution, tenant, created, source) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (execution) DO UPDATE SET source = excluded.source`
+)
+
+// prepare prepares the statements that runs wait for.
+func (s *Store) prepare(ctx context.Context) (err error) {
+	if s.putExecution, err = s.db.PrepareContext(ctx, putExecution); err == nil {
+		s.putCode, err = s.db.PrepareContext(ctx, putCode)
+	}
+	if err != nil {
+		return fmt.Errorf("prepare the database: %w", err)
+	}
+	return nil
+}
+
 // PutExecution keeps a record, in the place of an earlier one of the same id and tenant. Source, when it is not empty, is the
 // code, kept apart. Both are kept, or neither.
 func (s *Store) PutExecution(ctx context.Context, x Execution, source string) error {
 	err := s.inTransaction(ctx, func(tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, `INSERT INTO executions (id, tenant, api_key, status, created, record, summary, stored)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-			ON CONFLICT (id) DO UPDATE SET status = excluded.status, record = excluded.record, summary = excluded.summary, stored = excluded.stored
-			WHERE executions.tenant = excluded.tenant`,
+		result, err := tx.StmtContext(ctx, s.putExecution).ExecContext(ctx, //nolint:sqlclosecheck // it ends with the transaction
 			x.ID, x.Tenant, x.Key, x.Status, micros(x.Created), string(x.Record), string(x.Summary), x.Stored)
 		if err != nil {
 			return err
@@ -45,8 +63,7 @@ func (s *Store) PutExecution(ctx context.Context, x Execution, source string) er
 		if source == "" {
 			return nil
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO code (execution, tenant, created, source) VALUES ($1, $2, $3, $4)
-			ON CONFLICT (execution) DO UPDATE SET source = excluded.source`, x.ID, x.Tenant, micros(x.Created), strconv.Quote(source))
+		_, err = tx.StmtContext(ctx, s.putCode).ExecContext(ctx, x.ID, x.Tenant, micros(x.Created), strconv.Quote(source)) //nolint:sqlclosecheck // as above
 		return err
 	})
 	if err != nil {

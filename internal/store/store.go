@@ -42,6 +42,8 @@ type Store struct {
 	// writing has the writers of this process wait in line: SQLite has them sleep and try again.
 	writing  sync.Mutex
 	reserved reservation
+
+	putExecution, putCode *sql.Stmt
 }
 
 // Open opens the database of the URL, sqlite:PATH or postgres://..., makes it when it is missing, and brings its schema up
@@ -51,7 +53,11 @@ func Open(ctx context.Context, address string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.migrate(ctx); err != nil {
+	err = s.migrate(ctx)
+	if err == nil {
+		err = s.prepare(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
