@@ -188,6 +188,12 @@ func (e *Engine) Start(request Request) (sandbox.ID, error) {
 		e.unregister(p.id, a)
 		err = e.gate.full()
 	}
+	if err == nil {
+		// Before anybody is told the id, so that it is known whatever becomes of this process.
+		if err = e.saveLost(p, StatusRunning); err != nil {
+			e.unregister(p.id, a)
+		}
+	}
 	if err != nil {
 		cancel(err)
 		p.releaseImage()
@@ -200,7 +206,7 @@ func (e *Engine) Start(request Request) (sandbox.ID, error) {
 		defer p.releaseImage()
 		defer request.release()
 		if _, err := e.execute(ctx, p, a, nil, nil); err != nil {
-			e.Log.Warn("detached execution was not run", "id", p.id, "error", err)
+			e.Log.Warn("detached execution was not run", "id", p.id, "error", errors.Join(err, e.saveLost(p, Status(sandbox.EndInfra))))
 		}
 	}()
 	return p.id, nil

@@ -104,7 +104,7 @@ func (x *execution) finish(arrived time.Time) {
 	u.Wall, u.CPU, u.MemoryPeak = result.Usage.Wall.Seconds(), result.Usage.CPU.Seconds(), result.Usage.MemoryPeak
 	u.PIDsPeak, u.OOMKills, u.PIDRefusals = result.Usage.PIDsPeak, result.Usage.OOMKills, result.Usage.PIDRefusals
 	u.Total = x.engine.Now().Sub(arrived).Seconds()
-	ctx, cancel := x.recording()
+	ctx, cancel := x.engine.recording()
 	defer cancel()
 	if err := x.folder.keep(ctx, r, x.request.Code); err != nil {
 		x.engine.Log.Error("storing a record failed", "id", x.id, "error", err)
@@ -122,20 +122,21 @@ func (x *execution) outputHits(result *sandbox.Result) {
 	}
 }
 
-// saveLost writes the record that is true if this process dies before the run ends.
-func (x *execution) saveLost() {
-	lost := x.blank(Status(sandbox.EndInfra))
+// saveLost keeps the record that is true if this process dies before the run ends.
+func (e *Engine) saveLost(p *plan, status Status) error {
+	lost := p.blank(Status(sandbox.EndInfra))
 	lost.Message = "the server ended while this ran: run it again"
-	ctx, cancel := x.recording()
+	ctx, cancel := e.recording()
 	defer cancel()
-	if err := x.folder.begin(ctx, lost, x.request.Code); err != nil {
-		x.engine.Log.Warn("storing a first record failed", "id", x.id, "error", err)
+	if err := e.Store.put(ctx, lost, status, 0, p.request.Code); err != nil {
+		return &Problem{Code: CodeStorage, Err: err, Text: "the execution cannot be recorded, so it was not begun: " + plain(err)}
 	}
+	return nil
 }
 
 // recording bounds the keeping of a record, which happens although the caller may be gone.
-func (x *execution) recording() (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(context.Background(), x.engine.Patience.Cleanup, errWatchdog)
+func (e *Engine) recording() (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(context.Background(), e.Patience.Cleanup, errWatchdog)
 }
 
 func (x *execution) closeFolder() {

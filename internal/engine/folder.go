@@ -63,11 +63,6 @@ func (f *folder) forArtifacts() (*os.Root, error) {
 	return f.artifacts, err
 }
 
-// begin keeps the record that is true if this process dies before the run ends.
-func (f *folder) begin(ctx context.Context, x *Execution, source string) error {
-	return f.store.put(ctx, x, StatusRunning, 0, source)
-}
-
 // keep keeps the record of a run that is over, and first its files. What has none leaves no trace but the record.
 func (f *folder) keep(ctx context.Context, x *Execution, source string) error {
 	stored := storedBytes(x)

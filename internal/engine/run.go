@@ -45,9 +45,7 @@ func (e *Engine) execute(ctx context.Context, p *plan, a *active, sink Sink, beg
 		return nil, &Problem{Code: CodeStorage, Err: err, Text: "the data folder cannot be written: " + plain(err)}
 	}
 	defer x.closeFolder()
-	if detached {
-		x.saveLost()
-	} else {
+	if !detached {
 		begun(p.id)
 	}
 	a.set(func(s *Execution) { s.Status = StatusRunning })
