@@ -64,6 +64,8 @@ type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Serve the HTTP interface."`
 	Image   imageCommand   `cmd:"" help:"Build, list, show and remove images."`
 	Keys    keysCommand    `cmd:"" help:"Create, list and revoke API keys of the server."`
+	Backup  backupCommand  `cmd:"" help:"Write keys, executions and their files to one file; a server may run."`
+	Restore restoreCommand `cmd:"" help:"Bring back what a backup holds; no server may run."`
 	Doctor  doctorCommand  `cmd:"" help:"Show what this host can isolate, and how to mend what is missing."`
 	Bench   benchCommand   `cmd:"" help:"Measure this program on this host, beside others that do the same work."`
 	Version versionCommand `cmd:"" help:"Show the version."`

@@ -38,22 +38,30 @@ func (s *Store) Reserve(ctx context.Context, name string) error {
 	return s.reserveConn(ctx)
 }
 
-func (s *Store) reserveFile() error {
-	file, err := os.OpenFile(s.file+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+func (s *Store) reserveFile() (err error) {
+	s.reserved.file, err = LockFile(s.file, s.reserved.name)
+	return err
+}
+
+// LockFile reserves the file of a SQLite database, which need not be there, until what it returns is closed.
+func LockFile(database, name string) (*os.File, error) {
+	file, err := os.OpenFile(database+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return fmt.Errorf("reserve the database: %w", err)
+		return nil, fmt.Errorf("reserve the database: %w", err)
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		holder := make([]byte, maxServerName)
 		n, _ := file.ReadAt(holder, 0) // only a name
-		return errors.Join(fmt.Errorf("%w: %s", ErrReserved, holder[:n]), file.Close())
+		return nil, errors.Join(fmt.Errorf("%w: %s", ErrReserved, holder[:n]), file.Close())
 	}
-	s.reserved.file = file
-	if err := file.Truncate(0); err != nil {
-		return err
+	err = file.Truncate(0)
+	if err == nil {
+		_, err = file.WriteAt([]byte(name), 0)
 	}
-	_, err = file.WriteAt([]byte(s.reserved.name), 0)
-	return err
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("reserve the database: %w", err), file.Close())
+	}
+	return file, nil
 }
 
 func (s *Store) reserveConn(ctx context.Context) error {
