@@ -111,7 +111,7 @@ func (b *backupWriter) addTree(ctx context.Context, folder string) error {
 			return err
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case !entry.Type().IsRegular():
+		case !entry.Type().IsRegular() || filepath.Dir(name) == folder: // such as the mark of whose the bucket is
 			return nil
 		}
 		relative, err := filepath.Rel(folder, name)
@@ -216,8 +216,8 @@ func mustBeEmpty(database, blobs string) error {
 	if err != nil {
 		return err
 	}
-	return &engine.Problem{Code: engine.CodeInvalid, Text: fmt.Sprintf(
-		"%s is there already: choose another data folder, or replace what is kept with --force", found)}
+	return &engine.Problem{Code: engine.CodeInvalid, Text: found +
+		" is there already: choose another data folder, or replace what is kept with --force"}
 }
 
 // unpackBackup unpacks a backup into a folder and checks all of it.

@@ -194,6 +194,20 @@ func TestHostileBackupsAreRefused(t *testing.T) {
 	}
 }
 
+// TestAnotherDatabasesBucketIsRefused: its files would be swept as those of nobody.
+func TestAnotherDatabasesBucketIsRefused(t *testing.T) {
+	t.Parallel()
+	c := settings(t)
+	if err := keeping(t, c).Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.Database = config.Secret("sqlite:" + filepath.Join(c.Data, "new.db"))
+	options := daemon.Options{Backends: constructor(sandboxtest.NewFake(t.TempDir()), nil), Images: allImages{}, Keep: true}
+	if _, err := daemon.Open(c, options, discard()); !errors.Is(err, store.ErrForeignBucket) || !strings.Contains(err.Error(), "GLOVEBOX_BLOBS") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestASecondServerOnTheDatabaseIsRefused: by the name of the first; a command may use it meanwhile.
 func TestASecondServerOnTheDatabaseIsRefused(t *testing.T) {
 	t.Parallel()

@@ -55,10 +55,14 @@ func openBlobs(ctx context.Context, c config.Config) (*store.Blobs, error) {
 	}
 	blobs, err := store.OpenBlobs(ctx, address)
 	if err != nil {
-		return nil, &engine.Problem{Code: engine.CodeStorage, Err: err, Text: fmt.Sprintf(
-			"the bucket cannot be used: %v; the setting `blobs` (GLOVEBOX_BLOBS) says where it is", err)}
+		return nil, blobsProblem(err)
 	}
 	return blobs, nil
+}
+
+func blobsProblem(err error) error {
+	return &engine.Problem{Code: engine.CodeStorage, Err: err, Text: fmt.Sprintf(
+		"the bucket cannot be used: %v; the setting `blobs` (GLOVEBOX_BLOBS) says where it is", err)}
 }
 
 // openStore opens where executions are kept: in a database that no other server has, or not at all.
@@ -83,6 +87,13 @@ func (s *System) openStore(c config.Config, keep bool, spool string) (err error)
 	}
 	if s.blobs, err = openBlobs(ctx, c); err != nil {
 		return err
+	}
+	identity, err := s.database.Identity(ctx)
+	if err != nil {
+		return databaseProblem(err)
+	}
+	if err := s.blobs.Claim(ctx, identity); err != nil {
+		return blobsProblem(err)
 	}
 	s.store, err = engine.NewStore(engine.StoreConfig{
 		Spool: spool, Database: s.database, Blobs: s.blobs, Retention: retention, Now: time.Now, Log: s.log,

@@ -206,6 +206,7 @@ func (e *Engine) Start(request Request) (sandbox.ID, error) {
 		defer p.releaseImage()
 		defer request.release()
 		if _, err := e.execute(ctx, p, a, nil, nil); err != nil {
+			//nolint:contextcheck // its context may have ended
 			e.Log.Warn("detached execution was not run", "id", p.id, "error", errors.Join(err, e.saveLost(p, Status(sandbox.EndInfra))))
 		}
 	}()

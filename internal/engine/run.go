@@ -62,7 +62,7 @@ func (e *Engine) execute(ctx context.Context, p *plan, a *active, sink Sink, beg
 	}
 	x.gather.close()
 	if x.refused == nil || detached {
-		x.finish(arrived)
+		x.finish(arrived) //nolint:contextcheck // a record is kept whether the caller waits or not
 		a.set(func(s *Execution) { *s = *x.record })
 	}
 	feed.close()

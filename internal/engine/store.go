@@ -266,7 +266,7 @@ func (s *Store) remove(ctx context.Context, tenant string, id sandbox.ID, deleti
 		return noExecution(id)
 	}
 	if s.Database == nil {
-		if _, err := s.load(tenant, id); err != nil {
+		if _, err := s.load(tenant, id); err != nil { //nolint:contextcheck // it is in memory
 			return err
 		}
 		s.mu.Lock()
@@ -293,7 +293,7 @@ func (s *Store) purged(ctx context.Context, err error) error {
 	if err = errors.Join(err, s.Database.Purge(ctx)); err == nil {
 		return nil
 	}
-	s.Log.Error("something that was deleted may be left in files", "error", err)
+	s.Log.ErrorContext(ctx, "something that was deleted may be left in files", "error", err)
 	return &Problem{Code: CodeStorage, Err: err, Text: "it is deleted, but not all of its bytes could be removed from the disk yet: " +
 		"the next sweep tries again; the server's log says why"}
 }

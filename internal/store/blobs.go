@@ -38,7 +38,7 @@ func OpenBlobs(ctx context.Context, address string) (*Blobs, error) {
 	folder, local := strings.CutPrefix(address, "file:")
 	if !local {
 		if !strings.HasPrefix(address, "s3://") {
-			return nil, errors.New("blobs must be file:FOLDER or s3://BUCKET?region=...")
+			return nil, errors.New("blobs must be file:FOLDER or s3://BUCKET?region=REGION")
 		}
 		bucket, err := blob.OpenBucket(ctx, address)
 		if err != nil {
@@ -58,6 +58,27 @@ func OpenBlobs(ctx context.Context, address string) (*Blobs, error) {
 
 // Close releases the bucket.
 func (b *Blobs) Close() error { return b.bucket.Close() }
+
+// ErrForeignBucket means that the bucket's files are those of another database, for which they would be swept as orphans.
+var ErrForeignBucket = errors.New("the bucket belongs to another database")
+
+// ownerKey names the object that says whose the bucket is.
+const ownerKey = ".glovebox"
+
+// Claim makes the bucket that of a database for good, or says ErrForeignBucket.
+func (b *Blobs) Claim(ctx context.Context, identity string) error {
+	owner, err := b.bucket.ReadAll(ctx, ownerKey)
+	switch {
+	case gcerrors.Code(err) == gcerrors.NotFound:
+		err = b.bucket.WriteAll(ctx, ownerKey, []byte(identity), nil)
+	case err == nil && string(owner) != identity:
+		return fmt.Errorf("%w: use the database that it was filled with, or another bucket, or delete what is in it", ErrForeignBucket)
+	}
+	if err != nil {
+		return fmt.Errorf("claim the bucket: %w", err)
+	}
+	return nil
+}
 
 // Take moves a folder of files into the bucket, as what there is of a tenant's execution: for a folder bucket by one rename.
 // When it returns nil the folder is gone.
@@ -155,7 +176,7 @@ func (b *Blobs) eachIn(ctx context.Context, prefix string, visit func(name strin
 	if b.folder != "" { // its driver reads all for each page
 		entries, err := os.ReadDir(filepath.Join(b.folder, filepath.FromSlash(prefix)))
 		for _, entry := range entries {
-			if err == nil {
+			if err == nil && entry.Name() != ownerKey {
 				err = visit(entry.Name())
 			}
 		}
@@ -167,7 +188,7 @@ func (b *Blobs) eachIn(ctx context.Context, prefix string, visit func(name strin
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		if err == nil {
+		if err == nil && object.Key != ownerKey {
 			err = visit(strings.Trim(strings.TrimPrefix(object.Key, prefix), "/"))
 		}
 		if err != nil {

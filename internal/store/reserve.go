@@ -4,6 +4,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -114,4 +115,21 @@ func (r *reservation) release() error {
 		errs = append(errs, r.file.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// Identity is a random name that the database has for good.
+func (s *Store) Identity(ctx context.Context) (id string, err error) {
+	err = s.inTransaction(ctx, func(tx *sql.Tx) error {
+		err := tx.QueryRowContext(ctx, "SELECT id FROM identity").Scan(&id)
+		if !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		id = rand.Text()
+		_, err = tx.ExecContext(ctx, "INSERT INTO identity (id) VALUES ($1)", id)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("read the identity of the database: %w", err)
+	}
+	return id, nil
 }

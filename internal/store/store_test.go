@@ -60,6 +60,10 @@ func suite(t *testing.T, url string) {
 	// What was acknowledged is there when the database is opened again, and migrating twice changes nothing.
 	again := open(t, url)
 	reserved(t, s, again)
+	id, err := s.Identity(t.Context())
+	if other, otherErr := again.Identity(t.Context()); err != nil || otherErr != nil || id == "" || id != other {
+		t.Errorf("identity %q, then %q: %v, %v", id, other, err, otherErr)
+	}
 	if _, err := again.Execution(t.Context(), "executions", "x1"); err != nil {
 		t.Error(err)
 	}

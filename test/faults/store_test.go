@@ -161,7 +161,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 	for round := range rounds {
 		server := startVictim(t, data)
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("the round takes too long"))
-		until := rand.IntN(most) + 1 //nolint:gosec // any number will do
+		until := rand.IntN(most) + 1
 		enough := make(chan struct{}, 1)
 		var group sync.WaitGroup
 		count := 0
