@@ -400,6 +400,33 @@ func TestListRefuses(t *testing.T) {
 	}
 }
 
+// TestDeletesUnderLoad: each deletion empties the write-ahead log while others read and write, and none fails for it.
+func TestDeletesUnderLoad(t *testing.T) {
+	t.Parallel()
+	b := newKept(t, retention())
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for range 10 {
+				x, err := b.Run(t.Context(), code("print "+word), nil)
+				if err == nil {
+					_, err = b.List(t.Context(), mine, engine.Page{Limit: 50})
+				}
+				if err == nil {
+					err = b.Delete(t.Context(), auth.Operator(), x.ID)
+				}
+				if err != nil {
+					t.Error(err, errors.Unwrap(err))
+				}
+			}
+		})
+	}
+	group.Wait()
+	if found := places(t, b.folder, word); len(found) > 0 {
+		t.Errorf("the word is in %v", found)
+	}
+}
+
 // BenchmarkRecord is what keeping an execution costs: its folder, its output, its record and code, as they are kept for a
 // single run and for a server.
 func BenchmarkRecord(b *testing.B) {

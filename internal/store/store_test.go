@@ -130,11 +130,24 @@ func executions(t *testing.T, s *store.Store) {
 	if err := s.PutExecution(t.Context(), x, "print(2)"); err != nil {
 		t.Fatal(err)
 	}
+	for name, answer := range map[string]string{"quotes": `{"id":"x2"}`, "does not": `{"id":"x1"}`} {
+		if _, err := s.Claim(t.Context(), "executions", name, "r", noon); err != nil {
+			t.Error(err)
+		}
+		if err := s.Answer(t.Context(), "executions", name, answer); err != nil {
+			t.Error(err)
+		}
+	}
 	if err := s.DeleteExecution(t.Context(), "executions", "x2", store.Event{ID: "deletion-1", Tenant: "x", At: noon, Action: "execution.delete"}); err != nil {
 		t.Error(err)
 	}
 	if err := s.DeleteExecution(t.Context(), "executions", "x2", store.Event{ID: "deletion-2", Tenant: "x", At: noon, Action: "execution.delete"}); !errors.Is(err, store.ErrNotFound) {
 		t.Error(err)
+	}
+	for name, want := range map[string]string{"quotes": "", "does not": `{"id":"x1"}`} {
+		if answer, err := s.Claim(t.Context(), "executions", name, "r", noon); err != nil || answer != want {
+			t.Errorf("an answer that %s a deleted execution: %q, %v", name, answer, err)
+		}
 	}
 	if _, err := s.Code(t.Context(), "executions", "x2", store.Event{ID: "e-x2", Tenant: "executions"}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the code of a deleted execution: %v", err)
