@@ -178,11 +178,12 @@ func (c Config) Validate() error {
 		c.Pool.Min, c.Pool.Max, c.Pool.Total)
 	check(c.Pool.MaxAge > 0, "pool.max_age is %v: it must be above zero", time.Duration(c.Pool.MaxAge))
 	check(c.Retention.Count > 0, "retention.count is %d: it must be at least 1", c.Retention.Count)
-	for name, age := range map[string]Duration{
-		"artifacts": c.Retention.Artifacts, "code": c.Retention.Code, "events": c.Retention.Events, "answers": c.Retention.Answers,
-		"sweep": c.Retention.Sweep,
-	} {
-		check(age > 0, "retention.%s is %v: it must be above zero", name, time.Duration(age))
+	r := c.Retention
+	for _, kept := range []struct {
+		name string
+		age  Duration
+	}{{"artifacts", r.Artifacts}, {"code", r.Code}, {"events", r.Events}, {"answers", r.Answers}, {"sweep", r.Sweep}} {
+		check(kept.age > 0, "retention.%s is %v: it must be above zero", kept.name, time.Duration(kept.age))
 	}
 	check(c.Blobs == "" || strings.HasPrefix(c.Blobs, "s3://") || strings.HasPrefix(c.Blobs, "file:/"),
 		"blobs is %q: it must be s3://BUCKET?region=... or file:/FOLDER", c.Blobs)

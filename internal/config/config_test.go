@@ -88,6 +88,25 @@ func TestEveryFaultAtOnce(t *testing.T) {
 	}
 }
 
+// TestNothingIsKeptForEver: zero is refused for each kind, by name, and so is a bucket of another kind.
+func TestNothingIsKeptForEver(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	text := "retention: {count: 0, artifacts: 0s, code: 0s, events: 0s, answers: 0s, sweep: 0s}\nblobs: gs://bucket\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := config.Load(env(), config.Flags{File: file})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"count", "artifacts", "code", "events", "answers", "sweep", "s3://BUCKET"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not named in %v", want, err)
+		}
+	}
+}
+
 func TestSecretsAreHidden(t *testing.T) {
 	t.Parallel()
 	c, err := config.Load(env("GLOVEBOX_TOKEN=a-very-long-secret-token"), config.Flags{})
