@@ -98,8 +98,8 @@ func newKeptIn(t *testing.T, folder, url string, r engine.Retention) *kept {
 	return &kept{bench: b, database: database, folder: folder, clock: c}
 }
 
-// places lists the files below the folder that hold the word.
-func places(t *testing.T, folder, word string) (found []string) {
+// places lists the files below the folder that hold the planted word.
+func places(t *testing.T, folder string) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
@@ -250,11 +250,11 @@ func TestAPlantedWordIsGone(t *testing.T) {
 			request := planted("alpha")
 			x := b.run(t, request, nil)
 			other := b.run(t, code("print other"), nil)
-			if found := places(t, b.folder, word); len(found) < 3 {
+			if found := places(t, b.folder); len(found) < 3 {
 				t.Fatalf("the word is only in %v: is it looked for?", found)
 			}
 			forget(t, b, x.ID, request.Who)
-			if found := places(t, b.folder, word); len(found) > 0 {
+			if found := places(t, b.folder); len(found) > 0 {
 				t.Errorf("the word is in %v", found)
 			}
 			if _, err := b.Get(mine, other.ID); (err == nil) != (name != "expiry") {
@@ -291,7 +291,7 @@ func TestDeleteTenantEndsWhatLives(t *testing.T) {
 	if living := b.fake.Living(); len(living) > 0 {
 		t.Errorf("alive: %v", living)
 	}
-	if found := places(t, b.folder, word); len(found) > 0 {
+	if found := places(t, b.folder); len(found) > 0 {
 		t.Errorf("the word is in %v", found)
 	}
 }
@@ -422,7 +422,7 @@ func TestDeletesUnderLoad(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if found := places(t, b.folder, word); len(found) > 0 {
+	if found := places(t, b.folder); len(found) > 0 {
 		t.Errorf("the word is in %v", found)
 	}
 }

@@ -60,10 +60,7 @@ func suite(t *testing.T, url string) {
 	// What was acknowledged is there when the database is opened again, and migrating twice changes nothing.
 	again := open(t, url)
 	reserved(t, s, again)
-	id, err := s.Identity(t.Context())
-	if other, otherErr := again.Identity(t.Context()); err != nil || otherErr != nil || id == "" || id != other {
-		t.Errorf("identity %q, then %q: %v, %v", id, other, err, otherErr)
-	}
+	identity(t, s, again)
 	if _, err := again.Execution(t.Context(), "executions", "x1"); err != nil {
 		t.Error(err)
 	}
@@ -504,21 +501,5 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	}
 	if again, err := store.Open(t.Context(), url); err == nil || !strings.Contains(err.Error(), "newer") {
 		t.Errorf("%v %v", again, err)
-	}
-}
-
-// reserved: one server has a database, and another one is told whose it is.
-func reserved(t *testing.T, first, second *store.Store) {
-	t.Helper()
-	if err := first.Reserve(t.Context(), "first pid 1"); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := second.Reserve(t.Context(), "second"); !errors.Is(err, store.ErrReserved) || !strings.Contains(err.Error(), "first pid 1") {
-			t.Errorf("the second server: %v", err)
-		}
-		if err := first.Reserved(t.Context()); err != nil {
-			t.Errorf("the first server: %v", err)
-		}
 	}
 }

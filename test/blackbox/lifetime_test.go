@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"glovebox/internal/config"
-
 	"glovebox/internal/daemon/daemontest"
 )
 
