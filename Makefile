@@ -11,13 +11,16 @@ IMAGE ?= python
 ADDR ?=
 DEMO_OUT ?= demo-out
 
-.PHONY: test-vm soak long help setup build image run demo test vet race escape fuzz bench lint clean
+.PHONY: test-vm soak long help setup setup-test build image run demo test vet race escape fuzz bench lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 setup: ## install what is missing (apt, root; some 110 MB and a minute on a bare Debian 12)
 	@scripts/setup
+
+setup-test: ## install also what only the tests need: PostgreSQL, without a service (another 60 MB)
+	@scripts/setup test
 
 build: ## build bin/glovebox with the guest program inside (a minute the first time)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o internal/guest/embedded/bin/guest ./cmd/guest
@@ -34,7 +37,7 @@ run: setup build ## start the server on loopback; prints its address and token
 demo: setup image ## a workbook of 100 companies in, the debt ratio of each industry and a chart out
 	@scripts/demo $(DEMO_OUT)
 
-test: setup image vet race fuzz lint ## every check: all tests, fuzzing in short, lint
+test: setup-test image vet race fuzz lint ## every check: all tests, fuzzing in short, lint
 
 vet: ## go vet
 	$(GO) vet ./...

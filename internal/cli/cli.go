@@ -67,6 +67,8 @@ type commands struct {
 	Keys     keysCommand    `cmd:"" help:"Create, list and revoke API keys of the server."`
 	Usage    usageCommand   `cmd:"" help:"Show what a tenant used."`
 	Settings configCommand  `cmd:"" name:"config" help:"Check and print the configuration."`
+	Backup   backupCommand  `cmd:"" help:"Write keys, executions and their files to one file; a server may run."`
+	Restore  restoreCommand `cmd:"" help:"Bring back what a backup holds; no server may run."`
 	Doctor   doctorCommand  `cmd:"" help:"Show what this host can isolate, and how to mend what is missing."`
 	Bench    benchCommand   `cmd:"" help:"Measure this program on this host, beside others that do the same work."`
 	Version  versionCommand `cmd:"" help:"Show the version."`

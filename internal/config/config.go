@@ -33,6 +33,9 @@ type Config struct {
 	Token Secret `yaml:"token"`
 	// Database is where keys and records are kept: postgres://..., or sqlite:PATH; empty is a file in the data folder.
 	Database Secret `yaml:"database"`
+	// Blobs is the bucket for what executions print and leave: s3://BUCKET?region=..., or file:FOLDER; empty is a folder in
+	// the data folder.
+	Blobs string `yaml:"blobs"`
 	// Backend, Image and Policy are the defaults of a request.
 	Backend string `yaml:"backend"`
 	Image   string `yaml:"image"`
@@ -99,10 +102,18 @@ type Pool struct {
 	MaxAge Duration `yaml:"max_age"`
 }
 
-// Retention says how many finished executions are kept, and how long.
+// Retention says how much is kept, and how long.
 type Retention struct {
-	Count int      `yaml:"count"`
-	Age   Duration `yaml:"age"`
+	// Count is how many executions are kept at most, of all tenants.
+	Count int `yaml:"count"`
+	// Artifacts is for executions that are over, with what they printed and left; Code for the code that was run; Events for
+	// who read and deleted what; Answers for answers to requests that may come again.
+	Artifacts Duration `yaml:"artifacts"`
+	Code      Duration `yaml:"code"`
+	Events    Duration `yaml:"events"`
+	Answers   Duration `yaml:"answers"`
+	// Sweep is how often the server removes what is over.
+	Sweep Duration `yaml:"sweep"`
 }
 
 // Uploads bound what a client may send.
@@ -130,6 +141,8 @@ func (l Log) SlogLevel() (slog.Level, error) {
 func Default(processors int) Config {
 	maxima := policy.DefaultMaxima()
 	const (
+		day = Duration(24 * time.Hour)
+
 		perProcessor = 4
 		leastRunning = 4
 	)
@@ -143,11 +156,13 @@ func Default(processors int) Config {
 			Processes: maxima.Processes, OpenFiles: maxima.OpenFiles, Disk: Size(maxima.Disk), Inodes: maxima.Inodes,
 			Tmp: Size(maxima.Tmp), Output: Size(maxima.Output),
 		},
-		Prove:     true,
-		Pool:      Pool{Enabled: true, Min: 4, Max: 24, Total: 48, MaxAge: Duration(30 * time.Minute)},
-		Retention: Retention{Count: 1000, Age: Duration(24 * time.Hour)},
-		Uploads:   Uploads{JSON: Size(32 * policy.MiB), File: Size(512 * policy.MiB), Request: Size(policy.GiB)},
-		Log:       Log{Level: "info", Format: "text"},
+		Prove: true,
+		Pool:  Pool{Enabled: true, Min: 4, Max: 24, Total: 48, MaxAge: Duration(30 * time.Minute)},
+		Retention: Retention{
+			Count: 100_000, Artifacts: 7 * day, Code: 30 * day, Events: 180 * day, Answers: day, Sweep: Duration(10 * time.Minute),
+		},
+		Uploads: Uploads{JSON: Size(32 * policy.MiB), File: Size(512 * policy.MiB), Request: Size(policy.GiB)},
+		Log:     Log{Level: "info", Format: "text"},
 	}
 }
 
@@ -171,7 +186,15 @@ func (c Config) Validate() error {
 		c.Pool.Min, c.Pool.Max, c.Pool.Total)
 	check(c.Pool.MaxAge > 0, "pool.max_age is %v: it must be above zero", time.Duration(c.Pool.MaxAge))
 	check(c.Retention.Count > 0, "retention.count is %d: it must be at least 1", c.Retention.Count)
-	check(c.Retention.Age > 0, "retention.age is %v: it must be above zero", time.Duration(c.Retention.Age))
+	r := c.Retention
+	for _, kept := range []struct {
+		name string
+		age  Duration
+	}{{"artifacts", r.Artifacts}, {"code", r.Code}, {"events", r.Events}, {"answers", r.Answers}, {"sweep", r.Sweep}} {
+		check(kept.age > 0, "retention.%s is %v: it must be above zero", kept.name, time.Duration(kept.age))
+	}
+	check(c.Blobs == "" || strings.HasPrefix(c.Blobs, "s3://") || strings.HasPrefix(c.Blobs, "file:/"),
+		"blobs is %q: it must be s3://BUCKET?region=... or file:/FOLDER", c.Blobs)
 	check(c.Uploads.JSON > 0 && c.Uploads.File > 0 && c.Uploads.Request > 0, "uploads: json, file and request must be above zero")
 	check(c.Log.Format == "text" || c.Log.Format == "json", "log.format is %q: choose text or json", c.Log.Format)
 	check(c.Backend != "", "backend is empty: choose auto or a backend's name")

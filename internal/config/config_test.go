@@ -40,7 +40,7 @@ func TestDefaults(t *testing.T) {
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "c.yaml")
-	text := "addr: 127.0.0.1:1\ndata: /from/file\nimage: from-file\nmaxima:\n  memory: 2GiB\n  wall: 1m\n  disk: 1073741824\nretention: {count: 5, age: 2h}\n"
+	text := "addr: 127.0.0.1:1\ndata: /from/file\nimage: from-file\nmaxima:\n  memory: 2GiB\n  wall: 1m\n  disk: 1073741824\nretention: {count: 5, artifacts: 2h}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -85,6 +85,25 @@ func TestEveryFaultAtOnce(t *testing.T) {
 	}
 	if _, err := config.Load(env(), config.Flags{File: "/does/not/exist"}); err == nil {
 		t.Error("a named file that is missing was ignored")
+	}
+}
+
+// TestNothingIsKeptForEver: zero is refused for each kind, by name, and so is a bucket of another kind.
+func TestNothingIsKeptForEver(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	text := "retention: {count: 0, artifacts: 0s, code: 0s, events: 0s, answers: 0s, sweep: 0s}\nblobs: gs://bucket\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := config.Load(env(), config.Flags{File: file})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"count", "artifacts", "code", "events", "answers", "sweep", "s3://BUCKET"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not named in %v", want, err)
+		}
 	}
 }
 

@@ -61,6 +61,7 @@ func fields() []field {
 		{"HOSTS", func(c *Config, value string) error { c.Hosts = strings.Split(value, ","); return nil }},
 		{"TOKEN", func(c *Config, value string) error { c.Token = Secret(value); return nil }},
 		{"DATABASE", func(c *Config, value string) error { c.Database = Secret(value); return nil }},
+		{"BLOBS", text(func(c *Config) *string { return &c.Blobs })},
 		{"PROVE", func(c *Config, value string) (err error) { c.Prove, err = strconv.ParseBool(value); return err }},
 		{"ACCEPT_MISSING", func(c *Config, value string) error { c.AcceptMissing = strings.Split(value, ","); return nil }},
 		{"SINGLE_TENANT", func(c *Config, value string) (err error) { c.SingleTenant, err = strconv.ParseBool(value); return err }},

@@ -23,6 +23,7 @@ import (
 	"glovebox/internal/interpreter"
 	"glovebox/internal/rootless"
 	"glovebox/internal/sandbox"
+	"glovebox/internal/store"
 )
 
 // Options are what tests replace; the zero value is the real thing.
@@ -45,7 +46,9 @@ type Options struct {
 	Reread func() (config.Config, error)
 	// Level, if set, is that of the log, for a new configuration to change.
 	Level *slog.LevelVar
-	// Executions is where executions are kept; empty is a folder in the data folder.
+	// Keep has executions kept in the database and the bucket, as a server does.
+	Keep bool
+	// Executions is the folder for running executions; empty is one in the data folder.
 	Executions string
 }
 
@@ -54,6 +57,9 @@ type System struct {
 	Engine   *engine.Engine
 	backends []sandbox.Backend
 	store    *engine.Store
+	// database and blobs are nil unless executions are kept.
+	database *store.Store
+	blobs    *store.Blobs
 	log      *slog.Logger
 }
 
@@ -87,9 +93,8 @@ func (s *System) open(c config.Config, options Options) error {
 	if executions == "" {
 		executions = filepath.Join(c.Data, "executions")
 	}
-	retention := engine.Retention{Count: c.Retention.Count, Age: time.Duration(c.Retention.Age)}
-	if s.store, err = engine.OpenStore(executions, retention, time.Now); err != nil {
-		return storageProblem(c.Data, err)
+	if err := s.openStore(c, options.Keep, executions); err != nil {
+		return err
 	}
 	s.Engine, err = engine.New(engine.Config{
 		Backends: s.backends, Images: images, Store: s.store, Image: c.Image, Policy: c.Policy, Maxima: c.Maxima.Limits(),
@@ -172,6 +177,12 @@ func (s *System) close() error {
 	}
 	if s.store != nil {
 		errs = append(errs, s.store.Close())
+	}
+	if s.blobs != nil {
+		errs = append(errs, s.blobs.Close())
+	}
+	if s.database != nil {
+		errs = append(errs, s.database.Close())
 	}
 	return errors.Join(errs...)
 }

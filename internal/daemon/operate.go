@@ -83,7 +83,7 @@ const readyPatience = 2 * time.Second
 func (s *server) ready(ctx context.Context) map[string]error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyPatience, errors.New("the check took too long"))
 	defer cancel()
-	checks := map[string]error{"database": s.database.Ping(ctx), "backend": available(ctx, s.system.backends), "drain": nil}
+	checks := map[string]error{"database": s.system.database.Ping(ctx), "backend": available(ctx, s.system.backends), "drain": nil}
 	if s.system.Engine.Load().Draining {
 		checks["drain"] = errors.New("the server is shutting down")
 	}

@@ -21,7 +21,6 @@ import (
 	"glovebox/internal/engine"
 	"glovebox/internal/gateway"
 	"glovebox/internal/metrics"
-	"glovebox/internal/store"
 	"glovebox/internal/usage"
 )
 
@@ -53,21 +52,22 @@ func Serve(ctx context.Context, c config.Config, options Options, log *slog.Logg
 	if err := os.RemoveAll(uploads(c)); err != nil { // what a crash left
 		return storageProblem(c.Data, err)
 	}
-	options.Pool = c.Pool.Enabled
+	options.Pool, options.Keep = c.Pool.Enabled, true
 	s := &server{config: c, log: log, options: options, metrics: metrics.New()}
 	s.live.Store(&c)
 	defer func() { err = errors.Join(err, s.close()) }() //nolint:contextcheck // ctx has ended by then
-	if s.database, err = OpenDatabase(ctx, c); err != nil {
-		return err
-	}
-	s.account = &usage.Account{Store: s.database, Budget: s.budget, Log: log, Now: time.Now}
+	s.account = &usage.Account{Budget: s.budget, Log: log, Now: time.Now}
 	options.Account, options.Observer = &s.books, &s.books
 	s.books.account, s.books.metrics = s.account, s.metrics
 	if s.system, err = Open(c, options, log); err != nil {
 		return err
 	}
+	s.account.Store = s.system.database
 	if err := s.listen(ctx); err != nil {
 		return err
+	}
+	if err := s.system.store.Recover(ctx); err != nil {
+		return storageProblem(c.Data, err)
 	}
 	s.system.Reclaim(ctx)
 	if err := s.system.refuse(ctx, c); err != nil {
@@ -76,7 +76,9 @@ func Serve(ctx context.Context, c config.Config, options Options, log *slog.Logg
 	if err := s.announce(announce); err != nil {
 		return err
 	}
-	return s.serve(ctx)
+	ctx, stop := s.keepHouse(ctx)
+	defer stop()
+	return errors.Join(s.serve(ctx), reservedCause(ctx))
 }
 
 // CheckServe says why a server could not start now: another one uses the data folder, or something listens already.
@@ -99,16 +101,14 @@ func uploads(c config.Config) string { return filepath.Join(c.Data, "uploads") }
 
 // server is a System with its listeners.
 type server struct {
-	config config.Config
-	system *System
-	log    *slog.Logger
-	token  string
-	isNew  bool
-	// database has the keys.
-	database *store.Store
-	account  *usage.Account
-	metrics  *metrics.Metrics
-	books    books
+	config  config.Config
+	system  *System
+	log     *slog.Logger
+	token   string
+	isNew   bool
+	account *usage.Account
+	metrics *metrics.Metrics
+	books   books
 	// live is the configuration whose changeable settings are in force.
 	live     atomic.Pointer[config.Config]
 	gateways []*gateway.Gateway
@@ -182,7 +182,7 @@ func (s *server) serve(ctx context.Context) error {
 	if err := errors.Join(s.watch(), s.change(s.config)); err != nil {
 		return err
 	}
-	forAll, err := s.handler(&auth.Authenticator{Keys: s.database, Token: s.token, Now: time.Now})
+	forAll, err := s.handler(&auth.Authenticator{Keys: s.system.database, Token: s.token, Now: time.Now})
 	if err != nil {
 		return err
 	}
@@ -272,9 +272,6 @@ func (s *server) close() error {
 	cancel(engine.ErrShutdown)
 	if s.system != nil {
 		errs = append(errs, s.system.Close(ctx))
-	}
-	if s.database != nil {
-		errs = append(errs, s.database.Close())
 	}
 	return errors.Join(errs...)
 }

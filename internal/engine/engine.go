@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"glovebox/internal/artifact"
 	"glovebox/internal/auth"
 	"glovebox/internal/sandbox"
+	"glovebox/internal/store"
 )
 
 // Images resolves an image's name when a run begins.
@@ -205,6 +205,12 @@ func (e *Engine) Start(request Request) (sandbox.ID, error) {
 			p.leave()
 		}
 	}
+	if err == nil {
+		// Before anybody is told the id, so that it is known whatever becomes of this process.
+		if err = e.saveLost(p, StatusRunning); err != nil {
+			e.unregister(p.id, a)
+		}
+	}
 	if err != nil {
 		cancel(err)
 		p.releaseImage()
@@ -218,7 +224,8 @@ func (e *Engine) Start(request Request) (sandbox.ID, error) {
 		defer request.release()
 		defer p.leave()
 		if _, err := e.execute(ctx, p, a, nil, nil); err != nil {
-			e.Log.Warn("detached execution was not run", "id", p.id, "error", err)
+			//nolint:contextcheck // its context may have ended
+			e.Log.Warn("detached execution was not run", "id", p.id, "error", errors.Join(err, e.saveLost(p, Status(sandbox.EndInfra))))
 		}
 	}()
 	return p.id, nil
@@ -265,40 +272,35 @@ func (e *Engine) Get(tenant string, id sandbox.ID) (*Execution, error) {
 }
 
 // OpenArtifact opens a file that a tenant's execution left; the caller closes it.
-func (e *Engine) OpenArtifact(tenant string, id sandbox.ID, name string) (*os.File, artifact.Artifact, error) {
+func (e *Engine) OpenArtifact(tenant string, id sandbox.ID, name string) (store.File, artifact.Artifact, error) {
 	if a := e.find(tenant, id); a != nil && !a.get().Status.Over() {
 		return nil, artifact.Artifact{}, stillRunning(id)
 	}
 	return e.Store.openArtifact(tenant, id, name)
 }
 
-// OpenOutput opens what a tenant's execution printed on stdout or stderr, or what earlier cells did; the caller closes it.
-func (e *Engine) OpenOutput(tenant string, id sandbox.ID, stream string) (*os.File, error) {
+// OpenOutput opens what a tenant's execution printed on stdout or stderr, or what earlier cells did; the caller closes it. Of
+// one that is not over it is what was printed until now.
+func (e *Engine) OpenOutput(tenant string, id sandbox.ID, stream string) (store.File, error) {
 	if stream != "stdout" && stream != "stderr" && stream != backgroundName {
 		return nil, &Problem{Code: CodeInvalid, Text: fmt.Sprintf("stream %q is not known: choose stdout, stderr or background", clip(stream, 20))}
 	}
-	if e.find(tenant, id) == nil {
-		if _, err := e.Store.load(tenant, id); err != nil {
-			return nil, err
+	if a := e.find(tenant, id); a != nil && !a.get().Status.Over() {
+		file, err := e.Store.open(tenant, id, stream)
+		if errors.Is(err, store.ErrNotFound) {
+			return e.Store.openKept(tenant, id, stream, 0) // nothing was printed yet
 		}
+		return file, err
 	}
-	return e.Store.openFile(id, stream)
-}
-
-// Delete cancels a tenant's execution that is not over, waits for its end, and removes what is kept of it.
-func (e *Engine) Delete(ctx context.Context, tenant string, id sandbox.ID) error {
-	if a := e.find(tenant, id); a != nil {
-		a.cancel(ErrDeleted)
-		select {
-		case <-a.done:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	x, err := e.Store.load(tenant, id)
+	if err != nil {
+		return nil, err
 	}
-	if _, err := e.Store.load(tenant, id); err != nil {
-		return err
+	kept := map[string]int64{"stdout": x.Output.Stdout.Kept, "stderr": x.Output.Stderr.Kept}
+	if x.Background != nil {
+		kept[backgroundName] = x.Background.Kept
 	}
-	return e.Store.remove(id)
+	return e.Store.openKept(tenant, id, stream, kept[stream])
 }
 
 func stillRunning(id sandbox.ID) error {

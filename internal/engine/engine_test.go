@@ -161,12 +161,12 @@ func TestRecordCanBeFetchedLater(t *testing.T) {
 	if content, err := io.ReadAll(out); err != nil || string(content) != "hello\n" {
 		t.Errorf("%q, %v", content, err)
 	}
-	if err := b.Delete(t.Context(), mine, x.ID); err != nil {
+	if err := b.Delete(t.Context(), auth.Operator(), x.ID); err != nil {
 		t.Error(err)
 	}
 	for name, err := range map[string]error{
 		"get":      second(b.Get(mine, x.ID)),
-		"delete":   b.Delete(t.Context(), mine, x.ID),
+		"delete":   b.Delete(t.Context(), auth.Operator(), x.ID),
 		"path":     second(b.Get(mine, "../../etc")),
 		"artifact": third(b.OpenArtifact(mine, x.ID, "x")),
 	} {

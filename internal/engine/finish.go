@@ -4,7 +4,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -34,7 +33,11 @@ func (x *execution) collect() {
 	for _, file := range x.request.Files {
 		inputs[file.Name] = true
 	}
-	report, err := artifact.Collect(ctx, workspace, x.folder.artifacts, artifact.Options{Limits: x.engine.Artifacts, Inputs: inputs})
+	var report artifact.Report
+	artifacts, err := x.folder.forArtifacts()
+	if err == nil {
+		report, err = artifact.Collect(ctx, workspace, artifacts, artifact.Options{Limits: x.engine.Artifacts, Inputs: inputs})
+	}
 	if err != nil {
 		x.engine.Log.Error("collecting artifacts failed", "id", x.id, "error", err)
 		x.gather.warn("artifacts_incomplete", "not all files that the code left could be stored: "+plain(err))
@@ -101,7 +104,9 @@ func (x *execution) finish(arrived time.Time) {
 	u.Wall, u.CPU, u.MemoryPeak = result.Usage.Wall.Seconds(), result.Usage.CPU.Seconds(), result.Usage.MemoryPeak
 	u.PIDsPeak, u.OOMKills, u.PIDRefusals = result.Usage.PIDsPeak, result.Usage.OOMKills, result.Usage.PIDRefusals
 	u.Total = x.engine.Now().Sub(arrived).Seconds()
-	if err := x.folder.save(r); err != nil {
+	ctx, cancel := x.engine.recording()
+	defer cancel()
+	if err := x.folder.keep(ctx, r, x.request.Code); err != nil {
 		x.engine.Log.Error("storing a record failed", "id", x.id, "error", err)
 		x.gather.warn("not_stored", "the record could not be stored, so it cannot be fetched later: "+plain(err))
 		r.Warnings = x.gather.warnings
@@ -117,17 +122,25 @@ func (x *execution) outputHits(result *sandbox.Result) {
 	}
 }
 
-// saveLost writes the record that is true if this process dies before the run ends.
-func (x *execution) saveLost() {
-	lost := x.blank(Status(sandbox.EndInfra))
+// saveLost keeps the record that is true if this process dies before the run ends.
+func (e *Engine) saveLost(p *plan, status Status) error {
+	lost := p.blank(Status(sandbox.EndInfra))
 	lost.Message = "the server ended while this ran: run it again"
-	if err := x.folder.save(lost); err != nil {
-		x.engine.Log.Warn("storing a first record failed", "id", x.id, "error", err)
+	ctx, cancel := e.recording()
+	defer cancel()
+	if err := e.Store.put(ctx, lost, status, 0, p.request.Code); err != nil {
+		return &Problem{Code: CodeStorage, Err: err, Text: "the execution cannot be recorded, so it was not begun: " + plain(err)}
 	}
+	return nil
+}
+
+// recording bounds the keeping of a record, which happens although the caller may be gone.
+func (e *Engine) recording() (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(context.Background(), e.Patience.Cleanup, errWatchdog)
 }
 
 func (x *execution) closeFolder() {
-	if err := errors.Join(x.folder.close(), x.engine.Store.ended()); err != nil {
+	if err := x.folder.close(); err != nil {
 		x.engine.Log.Warn("closing the folder of an execution failed", "id", x.id, "error", err)
 	}
 }

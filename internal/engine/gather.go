@@ -70,9 +70,7 @@ func (g *gather) printLocked(event sandbox.Event, s *stream) {
 // lateLocked is the stream of earlier cells, which must not be taken for the running one's.
 func (g *gather) lateLocked() *stream {
 	if g.late == nil {
-		file, err := g.openBackground()
-		g.late = newStream(backgroundName, file, g.stdout.limit)
-		g.late.failed = err
+		g.late = newStream(backgroundName, g.openBackground, g.stdout.limit)
 	}
 	return g.late
 }

@@ -23,8 +23,11 @@ type stream struct {
 	name  string
 	limit int64
 
+	// open makes the file, when there is something to write.
+	open func() (*os.File, error)
+
 	mu      sync.Mutex
-	file    *os.File
+	file    *os.File // nil until then
 	kept    int64
 	total   int64
 	head    []byte
@@ -34,8 +37,8 @@ type stream struct {
 	failed  error // why the file ends early
 }
 
-func newStream(name string, file *os.File, limit int64) *stream {
-	return &stream{name: name, file: file, limit: limit}
+func newStream(name string, open func() (*os.File, error), limit int64) *stream {
+	return &stream{name: name, open: open, limit: limit}
 }
 
 // write takes p, and returns the range of the file that now holds it.
@@ -48,6 +51,9 @@ func (s *stream) write(p []byte) (offset, kept int64) {
 	offset = s.kept
 	if room := s.limit - s.kept; int64(len(p)) > room {
 		p = p[:max(0, room)]
+	}
+	if s.failed == nil && s.file == nil && len(p) > 0 {
+		s.file, s.failed = s.open()
 	}
 	if s.failed != nil || len(p) == 0 {
 		return offset, 0

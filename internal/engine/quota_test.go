@@ -88,7 +88,7 @@ func TestQuotaIsExact(t *testing.T) {
 					return err
 				})
 				for _, id := range ids {
-					if err := b.Delete(t.Context(), who.Tenant, id); err != nil && engine.CodeOf(err) != engine.CodeNotFound {
+					if err := b.Delete(t.Context(), who, id); err != nil && engine.CodeOf(err) != engine.CodeNotFound {
 						t.Error(err)
 					}
 				}

@@ -44,17 +44,15 @@ func (e *Engine) execute(ctx context.Context, p *plan, a *active, sink Sink, beg
 		return nil, &Problem{Code: CodeStorage, Err: err, Text: "the data folder cannot be written: " + plain(err)}
 	}
 	defer x.closeFolder()
-	if detached {
-		x.saveLost()
-	} else {
+	if !detached {
 		begun(p.id)
 	}
 	a.set(func(s *Execution) { s.Status = StatusRunning })
 	feed := newFeed(sink)
 	x.gather = &gather{
-		stdout: newStream("stdout", x.folder.stdout, p.decision.Limits.Output),
-		stderr: newStream("stderr", x.folder.stderr, p.decision.Limits.Output),
-		feed:   feed, asked: p.request.Return, openBackground: x.folder.background,
+		stdout: newStream("stdout", x.folder.file("stdout"), p.decision.Limits.Output),
+		stderr: newStream("stderr", x.folder.file("stderr"), p.decision.Limits.Output),
+		feed:   feed, asked: p.request.Return, openBackground: x.folder.file(backgroundName),
 	}
 	feed.start(ctx)
 	x.warnOfHost(ctx)
@@ -63,7 +61,7 @@ func (e *Engine) execute(ctx context.Context, p *plan, a *active, sink Sink, beg
 	}
 	x.gather.close()
 	if x.refused == nil || detached {
-		x.finish(arrived)
+		x.finish(arrived) //nolint:contextcheck // a record is kept whether the caller waits or not
 		x.account()
 		a.set(func(s *Execution) { *s = *x.record })
 	}
@@ -72,7 +70,7 @@ func (e *Engine) execute(ctx context.Context, p *plan, a *active, sink Sink, beg
 	p.leave() // who reads slowly keeps no place from others
 	e.waitForSink(feed)
 	if x.refused != nil && !detached {
-		return nil, errors.Join(x.refused, e.Store.remove(p.id))
+		return nil, errors.Join(x.refused, x.folder.discard())
 	}
 	return x.record, nil
 }

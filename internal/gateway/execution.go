@@ -4,9 +4,9 @@ package gateway
 
 import (
 	"context"
+	"io"
 	"mime"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -114,7 +114,7 @@ func (g *Gateway) getExecution(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *Gateway) deleteExecution(w http.ResponseWriter, r *http.Request) {
-	if err := g.Engine.Delete(r.Context(), caller(r).Tenant, sandbox.ID(r.PathValue("id"))); err != nil {
+	if err := g.Engine.Delete(r.Context(), caller(r), sandbox.ID(r.PathValue("id"))); err != nil {
 		g.fail(w, r, err)
 		return
 	}
@@ -155,7 +155,7 @@ func (g *Gateway) getArtifact(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveFile sends a file as a download, in ranges if asked, and closes it.
-func (g *Gateway) serveFile(w http.ResponseWriter, r *http.Request, file *os.File, name, kind string) {
+func (g *Gateway) serveFile(w http.ResponseWriter, r *http.Request, file io.ReadSeekCloser, name, kind string) {
 	defer file.Close()
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Disposition", artifact.ContentDisposition(name))

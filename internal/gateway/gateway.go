@@ -8,7 +8,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -18,6 +17,7 @@ import (
 	"glovebox/internal/auth"
 	"glovebox/internal/engine"
 	"glovebox/internal/sandbox"
+	"glovebox/internal/store"
 	"glovebox/internal/usage"
 )
 
@@ -26,9 +26,9 @@ type Engine interface {
 	Follow(ctx context.Context, request engine.Request, sink engine.Sink, begun func(sandbox.ID)) (*engine.Execution, error)
 	Start(request engine.Request) (sandbox.ID, error)
 	Get(tenant string, id sandbox.ID) (*engine.Execution, error)
-	Delete(ctx context.Context, tenant string, id sandbox.ID) error
-	OpenArtifact(tenant string, id sandbox.ID, name string) (*os.File, artifact.Artifact, error)
-	OpenOutput(tenant string, id sandbox.ID, stream string) (*os.File, error)
+	OpenArtifact(tenant string, id sandbox.ID, name string) (store.File, artifact.Artifact, error)
+	OpenOutput(tenant string, id sandbox.ID, stream string) (store.File, error)
+	Keeper
 
 	Hold(ctx context.Context, request engine.Request) (engine.Held, error)
 	Held(tenant string, id sandbox.ID) (engine.Held, error)

@@ -62,10 +62,7 @@ type change struct {
 func newBench(t *testing.T, c change) *bench {
 	t.Helper()
 	fake := sandboxtest.NewFake(t.TempDir(), c.faults...)
-	store, err := engine.OpenStore(t.TempDir(), engine.Retention{Count: 100, Age: time.Hour}, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := keptStore(t)
 	config := engine.Config{
 		Backends: []sandbox.Backend{fake}, Images: anyImage{}, Store: store, Image: "python", Maxima: policy.DefaultMaxima(),
 		Artifacts: artifact.DefaultLimits(), MaxRunning: 4, MaxQueued: 4, QueueWait: time.Minute, Patience: engine.DefaultPatience(),
@@ -97,7 +94,7 @@ func newBench(t *testing.T, c change) *bench {
 		ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, errors.New("test over"))
 		defer cancel()
 		e.Close(ctx)
-		if err := errors.Join(fake.Close(), store.Close()); err != nil {
+		if err := fake.Close(); err != nil {
 			t.Error(err)
 		}
 		if entries, err := os.ReadDir(b.uploads); err == nil && len(entries) > 0 {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package store keeps what must outlive the server in one database: keys, the records of executions and sandboxes, the code
-// that was run, who read it, what tenants used, and answers to repeated requests. Bytes of files are not here.
+// that was run, who read it, what tenants used, and answers to repeated requests; and bytes of files in one bucket (Blobs).
+//
+// A database is one server's at a time (Reserve), a bucket one database's (Claim).
 //
 // The database is SQLite, in a file of the data folder, or PostgreSQL by its URL; both pass the same tests, by the same SQL.
 // What a method has acknowledged survives the death of the process; with SQLite a power failure may take the last moments

@@ -5,13 +5,14 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 )
 
 // Retention says how long each kind is kept; all fields must be above zero.
 type Retention struct {
-	// Records is for executions and sandboxes that ended, with what they left.
+	// Records is for sandboxes that ended; executions, which have files, go by Old.
 	Records time.Duration
 	// Code is for the code that was run, and for prompts.
 	Code time.Duration
@@ -23,25 +24,6 @@ type Retention struct {
 
 // expireBatch bounds the rows of one transaction: others must get their turn.
 const expireBatch = 500
-
-// Old returns up to limit executions that are older than the retention, of all tenants: their files go first, then
-// DeleteExecution takes the row.
-func (s *Store) Old(ctx context.Context, before time.Time, limit int) ([]Execution, error) {
-	rows, err := s.db.QueryContext(ctx, "SELECT "+executionColumns+" FROM executions WHERE created < $1 ORDER BY created LIMIT $2", micros(before), limit)
-	if err != nil {
-		return nil, fmt.Errorf("list old executions: %w", err)
-	}
-	defer rows.Close()
-	var old []Execution
-	for rows.Next() {
-		x, err := scanExecution(rows)
-		if err != nil {
-			return nil, err
-		}
-		old = append(old, x)
-	}
-	return old, rows.Err()
-}
 
 // Expire deletes what has nothing but rows and is older than the retention. It returns how many rows went.
 func (s *Store) Expire(ctx context.Context, now time.Time, keep Retention) (gone int64, err error) {
@@ -86,17 +68,34 @@ func (s *Store) DeleteTenant(ctx context.Context, tenant string) error {
 	return nil
 }
 
+// ErrNotPurged means that what was deleted may still be in the write-ahead log.
+var ErrNotPurged = errors.New("the write-ahead log of the database is in use by others: what was deleted is in it until a later sweep")
+
 // Purge makes what was deleted unreadable in the files of the database too: SQLite overwrites deleted rows, but its
 // write-ahead log still has them. PostgreSQL is asked to free the space; how its files forget is its operator's matter.
 func (s *Store) Purge(ctx context.Context) error {
-	statements := []string{"PRAGMA wal_checkpoint(TRUNCATE)"}
-	if !s.sqlite {
-		statements = []string{"VACUUM keys", "VACUUM executions", "VACUUM code", "VACUUM sandboxes", "VACUUM answers"}
+	if s.sqlite {
+		return s.truncateLog(ctx)
 	}
-	for _, statement := range statements {
-		if _, err := s.db.ExecContext(ctx, statement); err != nil {
+	for _, table := range []string{"keys", "executions", "code", "sandboxes", "answers"} {
+		if _, err := s.db.ExecContext(ctx, "VACUUM "+table); err != nil {
 			return fmt.Errorf("purge the database: %w", err)
 		}
+	}
+	return nil
+}
+
+// truncateLog moves the write-ahead log into the database and empties it. SQLite waits for readers and writers, and says by
+// a number when that was in vain.
+func (s *Store) truncateLog(ctx context.Context) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	var busy, pages, moved int
+	if err := s.db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved); err != nil {
+		return fmt.Errorf("purge the database: %w", err)
+	}
+	if busy != 0 {
+		return ErrNotPurged
 	}
 	return nil
 }

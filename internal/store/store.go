@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
@@ -38,6 +39,11 @@ type Store struct {
 	db     *sql.DB
 	sqlite bool
 	file   string // of SQLite
+	// writing has the writers of this process wait in line: SQLite has them sleep and try again.
+	writing  sync.Mutex
+	reserved reservation
+
+	putExecution, putCode *sql.Stmt
 }
 
 // Open opens the database of the URL, sqlite:PATH or postgres://..., makes it when it is missing, and brings its schema up
@@ -47,7 +53,11 @@ func Open(ctx context.Context, address string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.migrate(ctx); err != nil {
+	err = s.migrate(ctx)
+	if err == nil {
+		err = s.prepare(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -124,7 +134,7 @@ func (s *Store) migrate(ctx context.Context) error {
 }
 
 // Close releases the database.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error { return errors.Join(s.reserved.release(), s.db.Close()) }
 
 // Ping says whether the database answers.
 func (s *Store) Ping(ctx context.Context) error {
@@ -137,6 +147,10 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // inTransaction runs work, and keeps what it did only if it and all before it went well.
 func (s *Store) inTransaction(ctx context.Context, work func(*sql.Tx) error) error {
+	if s.sqlite {
+		s.writing.Lock()
+		defer s.writing.Unlock()
+	}
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -149,6 +163,10 @@ func (s *Store) inTransaction(ctx context.Context, work func(*sql.Tx) error) err
 
 // exec runs a statement and returns how many rows it changed.
 func (s *Store) exec(ctx context.Context, statement string, values ...any) (int64, error) {
+	if s.sqlite {
+		s.writing.Lock()
+		defer s.writing.Unlock()
+	}
 	result, err := s.db.ExecContext(ctx, statement, values...)
 	if err != nil {
 		return 0, err

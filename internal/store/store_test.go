@@ -59,6 +59,8 @@ func suite(t *testing.T, url string) {
 	}
 	// What was acknowledged is there when the database is opened again, and migrating twice changes nothing.
 	again := open(t, url)
+	reserved(t, s, again)
+	identity(t, s, again)
 	if _, err := again.Execution(t.Context(), "executions", "x1"); err != nil {
 		t.Error(err)
 	}
@@ -109,7 +111,7 @@ func keys(t *testing.T, s *store.Store) {
 }
 
 func executions(t *testing.T, s *store.Store) {
-	x := store.Execution{ID: "x1", Tenant: "executions", Key: "k", Status: "running", Created: noon, Record: []byte(`{"a":"中 \u0000 😀"}`)}
+	x := store.Execution{ID: "x1", Tenant: "executions", Key: "k", Status: "running", Created: noon, Record: []byte(`{"a":"中 \u0000 😀"}`), Summary: []byte(`{"id":"x1"}`), Stored: 7}
 	if err := s.PutExecution(t.Context(), x, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -125,11 +127,24 @@ func executions(t *testing.T, s *store.Store) {
 	if err := s.PutExecution(t.Context(), x, "print(2)"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.DeleteExecution(t.Context(), "executions", "x2"); err != nil {
+	for name, answer := range map[string]string{"quotes": `{"id":"x2"}`, "does not": `{"id":"x1"}`} {
+		if _, err := s.Claim(t.Context(), "executions", name, "r", noon); err != nil {
+			t.Error(err)
+		}
+		if err := s.Answer(t.Context(), "executions", name, answer); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := s.DeleteExecution(t.Context(), "executions", "x2", store.Event{ID: "deletion-1", Tenant: "x", At: noon, Action: "execution.delete"}); err != nil {
 		t.Error(err)
 	}
-	if err := s.DeleteExecution(t.Context(), "executions", "x2"); !errors.Is(err, store.ErrNotFound) {
+	if err := s.DeleteExecution(t.Context(), "executions", "x2", store.Event{ID: "deletion-2", Tenant: "x", At: noon, Action: "execution.delete"}); !errors.Is(err, store.ErrNotFound) {
 		t.Error(err)
+	}
+	for name, want := range map[string]string{"quotes": "", "does not": `{"id":"x1"}`} {
+		if answer, err := s.Claim(t.Context(), "executions", name, "r", noon); err != nil || answer != want {
+			t.Errorf("an answer that %s a deleted execution: %q, %v", name, answer, err)
+		}
 	}
 	if _, err := s.Code(t.Context(), "executions", "x2", store.Event{ID: "e-x2", Tenant: "executions"}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the code of a deleted execution: %v", err)
@@ -345,7 +360,7 @@ func tenants(t *testing.T, s *store.Store) {
 	if _, err := s.Sandbox(t.Context(), "you", "mine"); !errors.Is(err, store.ErrNotFound) {
 		t.Error(err)
 	}
-	if err := s.DeleteExecution(t.Context(), "you", "mine"); !errors.Is(err, store.ErrNotFound) {
+	if err := s.DeleteExecution(t.Context(), "you", "mine", store.Event{ID: "deletion-3", Tenant: "x", At: noon, Action: "execution.delete"}); !errors.Is(err, store.ErrNotFound) {
 		t.Error(err)
 	}
 	x.Tenant, b.Tenant = "you", "you"

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// key makes a key of a tenant and returns the server as its holder sees it.
-func (s *server) as(t *testing.T, tenant string, quotas ...string) *server {
+// tenant makes a key of a tenant and returns the server as its holder sees it.
+func (s *server) tenant(t *testing.T, tenant string, quotas ...string) *server {
 	t.Helper()
 	args := append([]string{"--data", s.folder, "keys", "create", "--quiet", "--tenant", tenant}, quotas...)
 	command := exec.CommandContext(t.Context(), "/proc/self/exe", args...)
@@ -31,7 +31,7 @@ func (s *server) as(t *testing.T, tenant string, quotas ...string) *server {
 func TestACrowdDelaysItsOwnTenant(t *testing.T) {
 	t.Parallel()
 	s := ownServer(t, "max_running: 1\nqueue_wait: 10m\nprove: false\npool: {enabled: true, min: 1, max: 1, total: 2}\n", nil)
-	greedy, modest := s.as(t, "greedy"), s.as(t, "modest")
+	greedy, modest := s.tenant(t, "greedy"), s.tenant(t, "modest")
 	const crowd, most = 40, 10
 	var over atomic.Int64
 	var group sync.WaitGroup

@@ -73,7 +73,7 @@ func TestProbesOverHTTP(t *testing.T) {
 				t.Errorf("%s is there", name)
 			}
 		}
-		found, err := filepath.Glob(s.folder + "/executions/*/sbx-*")
+		found, err := filepath.Glob(s.folder + "/blobs/*/*/sbx-*")
 		if err != nil || len(found) > 0 {
 			t.Errorf("%v %v", found, err)
 		}

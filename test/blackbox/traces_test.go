@@ -194,7 +194,7 @@ func (f *footprint) namespacesLeft(t *testing.T) (left []string) {
 // filesLeft lists the files of sandboxes, runs and uploads that the footprint's server had.
 func (f *footprint) filesLeft(t *testing.T) (left []string) {
 	t.Helper()
-	for _, pattern := range []string{"uploads/*", "runs/*", ".??*"} {
+	for _, pattern := range []string{"uploads/*", "runs/*", "executions/*", ".??*"} {
 		found, err := filepath.Glob(filepath.Join(f.folder, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -207,28 +207,19 @@ func (f *footprint) filesLeft(t *testing.T) (left []string) {
 			left = append(left, folder)
 		}
 	}
-	executions, err := filepath.Glob(filepath.Join(f.folder, "executions", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, execution := range executions {
-		if _, err := os.Stat(filepath.Join(execution, "record.json")); err != nil {
-			left = append(left, execution+" without a record")
-		}
-	}
 	return left
 }
 
 // dataLeft lists what a server that has ended has in its data folder besides what it keeps.
 func dataLeft(t *testing.T, folder string) (left []string) {
 	t.Helper()
-	kept := []string{".", "config.yaml", "serve.lock", "glovebox.db", "images", "executions", "backends", "backends/native", "uploads"}
+	kept := []string{".", "config.yaml", "serve.lock", "glovebox.db", "glovebox.db.lock", "images", "executions", "blobs", "backends", "backends/native", "uploads"}
 	err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
 		name, relErr := filepath.Rel(folder, path)
 		if err := errors.Join(err, relErr); err != nil {
 			return err
 		}
-		if name == "executions" {
+		if name == "blobs" {
 			return fs.SkipDir
 		}
 		if !slices.Contains(kept, name) {
