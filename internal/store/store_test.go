@@ -267,40 +267,6 @@ func usage(t *testing.T, s *store.Store) {
 	}
 }
 
-func idempotency(t *testing.T, s *store.Store) {
-	claim := func(request string) (string, error) { return s.Claim(t.Context(), "answers", "name", request, noon) }
-	if answer, err := claim("r1"); answer != "" || err != nil {
-		t.Fatal(answer, err)
-	}
-	if _, err := claim("r1"); !errors.Is(err, store.ErrUnderWay) {
-		t.Error(err)
-	}
-	if err := s.Unclaim(t.Context(), "answers", "name"); err != nil {
-		t.Error(err)
-	}
-	if answer, err := claim("r1"); answer != "" || err != nil {
-		t.Error(answer, err)
-	}
-	if err := s.Answer(t.Context(), "answers", "name", "made b1"); err != nil {
-		t.Error(err)
-	}
-	if answer, err := claim("r1"); answer != "made b1" || err != nil {
-		t.Error(answer, err)
-	}
-	if _, err := claim("r2"); !errors.Is(err, store.ErrOtherRequest) {
-		t.Error(err)
-	}
-	if answer, err := s.Claim(t.Context(), "another", "name", "r2", noon); answer != "" || err != nil {
-		t.Errorf("another tenant's name: %q %v", answer, err)
-	}
-	if err := s.UnclaimLost(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if answer, err := claim("r1"); answer != "made b1" || err != nil {
-		t.Errorf("an answer was lost with the claims: %q %v", answer, err)
-	}
-}
-
 func retention(t *testing.T, s *store.Store) {
 	keep := store.Retention{Records: 7 * 24 * time.Hour, Code: 30 * 24 * time.Hour, Events: 180 * 24 * time.Hour, Answers: 24 * time.Hour}
 	for _, days := range []int{0, 8, 31, 181} {
