@@ -156,7 +156,7 @@ func (s *server) handler(authenticator gateway.Authenticator) (http.Handler, err
 }
 
 func (s *server) serve(ctx context.Context) error {
-	forAll, err := s.handler(&auth.Authenticator{Keys: s.database, Token: s.token, Now: time.Now})
+	forAll, err := s.handler(&auth.Authenticator{Keys: s.database, Token: s.token, Now: time.Now, Log: s.log})
 	if err != nil {
 		return err
 	}
