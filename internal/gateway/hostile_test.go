@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"glovebox/internal/auth"
+	"glovebox/internal/gateway"
+)
+
+// raw sends bytes as they are and returns every answer that comes back on the connection.
+func (b *bench) raw(t *testing.T, request string) []answer {
+	t.Helper()
+	at, err := url.Parse(b.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", at.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, strings.ReplaceAll(request, "HOST", at.Host)); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	var answers []answer
+	for reader := bufio.NewReader(conn); ; {
+		response, err := http.ReadResponse(reader, nil)
+		if err != nil {
+			return answers
+		}
+		body, _ := io.ReadAll(response.Body) // cut where the server closes
+		answers = append(answers, answer{status: response.StatusCode, header: response.Header, body: string(body)})
+	}
+}
+
+// TestNoWayAroundTheKey: no form of a header, a path or a request lets anybody in, or makes of one request two.
+func TestNoWayAroundTheKey(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, withKeys(keyring{"alpha": principal("alpha", auth.Scopes()...)}))
+	const get = "GET /v1/executions/x HTTP/1.1\r\nHost: HOST\r\n"
+	for name, request := range map[string]string{
+		"no header":              get + "\r\n",
+		"no scheme":              get + "Authorization: alpha\r\n\r\n",
+		"another scheme":         get + "Authorization: Basic alpha\r\n\r\n",
+		"a scheme like it":       get + "Authorization: Bearerr alpha\r\n\r\n",
+		"in another header":      get + "X-Authorization: Bearer alpha\r\n\r\n",
+		"in a cookie":            get + "Cookie: Authorization=Bearer alpha\r\n\r\n",
+		"two, the good first":    get + "Authorization: Bearer alpha\r\nAuthorization: Bearer x\r\n\r\n",
+		"two, the good last":     get + "Authorization: Bearer x\r\nAuthorization: Bearer alpha\r\n\r\n",
+		"a list":                 get + "Authorization: Bearer alpha, Bearer x\r\n\r\n",
+		"other case":             get + "Authorization: Bearer ALPHA\r\n\r\n",
+		"full-width letters":     get + "Authorization: Bearer ａlpha\r\n\r\n",
+		"a byte that is no text": get + "Authorization: Bearer alpha\xff\r\n\r\n",
+		"in the address":         "GET /v1/executions/x?access_token=alpha&authorization=Bearer%20alpha HTTP/1.1\r\nHost: HOST\r\n\r\n",
+		"the open path inside":   "GET /healthz/../v1/executions/x HTTP/1.1\r\nHost: HOST\r\n\r\n",
+		"the open path, encoded": "GET /healthz%2f..%2fv1/executions/x HTTP/1.1\r\nHost: HOST\r\n\r\n",
+		"two slashes":            "GET //v1/executions/x HTTP/1.1\r\nHost: HOST\r\n\r\n",
+		"a dot":                  "GET /./v1/executions/x HTTP/1.1\r\nHost: HOST\r\n\r\n",
+		"encoded dots":           "GET /healthz/%2e%2e/v1/executions/x HTTP/1.1\r\nHost: HOST\r\n\r\n",
+		"a slash behind":         "GET /v1/executions/x/ HTTP/1.1\r\nHost: HOST\r\n\r\n",
+		"a semicolon":            "GET /healthz;/v1/executions/x HTTP/1.1\r\nHost: HOST\r\n\r\n",
+		"an absolute address":    "GET http://localhost/v1/executions/x HTTP/1.1\r\nHost: HOST\r\n\r\n",
+		"a method of our own":    "HEALTHZ /v1/executions/x HTTP/1.1\r\nHost: HOST\r\n\r\n",
+		"CONNECT":                "CONNECT /healthz/../v1/executions/x HTTP/1.1\r\nHost: HOST\r\n\r\n",
+		"OPTIONS of all":         "OPTIONS * HTTP/1.1\r\nHost: HOST\r\n\r\n",
+		"OPTIONS":                "OPTIONS /v1/executions/x HTTP/1.1\r\nHost: HOST\r\n\r\n",
+		"method override":        "POST /healthz HTTP/1.1\r\nHost: HOST\r\nX-HTTP-Method-Override: GET\r\nX-Original-URL: /v1/executions/x\r\nContent-Length: 0\r\n\r\n",
+	} {
+		answers := b.raw(t, request)
+		if len(answers) != 1 {
+			t.Errorf("%s: %d answers", name, len(answers))
+			continue
+		}
+		switch a := answers[0]; {
+		case a.status == http.StatusUnauthorized, a.status == http.StatusBadRequest, a.status == http.StatusForbidden:
+		case name == "method override" && a.status == http.StatusMethodNotAllowed: // that of the open path
+		case name == "OPTIONS of all" && a.body == "": // answered by the HTTP library itself, with nothing
+		default:
+			t.Errorf("%s: status %d, %.200s", name, a.status, a.body)
+		}
+	}
+	// The control: this is let in.
+	if a := b.raw(t, get+"Authorization: bEaReR  alpha \r\n\r\n"); len(a) != 1 || a[0].status != http.StatusNotFound {
+		t.Errorf("the control: %+v", a)
+	}
+}
+
+// TestOneRequestIsOne: what a proxy in front of the server may take for a body is not answered as a request.
+func TestOneRequestIsOne(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, withKeys(keyring{"alpha": principal("alpha", auth.Scopes()...)}))
+	const inner = "GET /healthz HTTP/1.1\r\nHost: HOST\r\n\r\n"
+	post := "POST /v1/executions HTTP/1.1\r\nHost: HOST\r\nAuthorization: Bearer alpha\r\nContent-Type: application/json\r\n"
+	for name, request := range map[string]string{
+		"two lengths":          post + "Content-Length: 0\r\nContent-Length: 60\r\n\r\n" + inner,
+		"a length with a sign": post + "Content-Length: +0\r\n\r\n" + inner,
+		"an unknown coding":    post + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + inner,
+		"a coding with space":  post + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n" + inner,
+		"two codings":          post + "Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n" + inner,
+		"a length too large":   post + "Content-Length: 99999999999999999999\r\n\r\n" + inner,
+		"a broken chunk":       post + "Transfer-Encoding: chunked\r\n\r\nzz\r\n" + inner,
+		"a refused one":        "POST /v1/executions HTTP/1.1\r\nHost: HOST\r\nContent-Length: 1000\r\n\r\n" + inner,
+	} {
+		for i, a := range b.raw(t, request) {
+			if a.status == http.StatusOK || i > 0 {
+				t.Errorf("%s: answer %d has status %d, %.100s", name, i, a.status, a.body)
+			}
+		}
+	}
+}
+
+// TestFormsOfForeignIDs: no form of a request tells a foreign id from one that never was.
+func TestFormsOfForeignIDs(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, withKeys(keyring{"alpha": principal("alpha", auth.Scopes()...), "beta": principal("beta", auth.Scopes()...)}))
+	made := b.as(t, "alpha", "POST", "/v1/executions", `{"code": "print('secret')\nwrite out.txt secret"}`)
+	held := b.as(t, "alpha", "POST", "/v1/sandboxes", `{}`)
+	var ids []string
+	for _, a := range []answer{made, held} {
+		_, after, _ := strings.Cut(a.body, `"id":"`)
+		id, _, _ := strings.Cut(after, `"`)
+		ids = append(ids, id)
+	}
+	never := strings.Repeat("a", len(ids[0]))
+	tried := 0
+	for _, route := range gateway.Routes() {
+		_, path, _ := strings.Cut(route, " ")
+		if !strings.Contains(path, "{id}") {
+			continue
+		}
+		for _, method := range []string{"GET", "HEAD", "OPTIONS", "PUT", "POST", "PATCH", "DELETE"} {
+			for _, form := range []string{"%s", "/%s", "./%s", "x/../%s", "%%2e/%s", "%s/", "%s/.", "%s?stream=nosuch", "%s%%00", "%s%%2f", "%%2f%s"} {
+				ask := func(id string) string {
+					target := strings.NewReplacer("{id}", fmt.Sprintf(form, id), "{name...}", "out.txt").Replace(path)
+					a := b.raw(t, method+" "+target+" HTTP/1.1\r\nHost: HOST\r\nAuthorization: Bearer beta\r\nContent-Type: application/json\r\n"+
+						"Range: bytes=0-1\r\nIf-None-Match: *\r\nContent-Length: 2\r\n\r\n{}")
+					if len(a) == 0 {
+						return "none"
+					}
+					return strings.ReplaceAll(fmt.Sprint(a[0].status, a[0].header["Location"], a[0].header["Allow"], a[0].header["Etag"], a[0].body), id, "ID")
+				}
+				for _, id := range ids {
+					tried++
+					if foreign, unknown := ask(id), ask(never); foreign != unknown {
+						t.Errorf("%s %s as %s:\n%s\nof one that never was:\n%s", method, path, form, foreign, unknown)
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d forms", tried)
+	for i, path := range []string{"/v1/executions/", "/v1/sandboxes/"} {
+		if a := b.as(t, "alpha", "GET", path+ids[i], ""); a.status != http.StatusOK {
+			t.Errorf("%s: status %d after the attempts", path, a.status)
+		}
+	}
+	b.as(t, "alpha", "DELETE", "/v1/sandboxes/"+ids[1], "")
+}
