@@ -79,7 +79,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, token string) (*Princi
 // note remembers when a key was used. That it cannot be remembered keeps nobody out: whoever fills the disk, or holds the
 // database, would close the server to all tenants, also to those who want to delete something.
 func (a *Authenticator) note(ctx context.Context, id string, now time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, usedPatience)
+	ctx, cancel := context.WithTimeoutCause(ctx, usedPatience, errors.New("the database is busy"))
 	defer cancel()
 	if err := a.Keys.Used(ctx, id, now); err != nil && a.Log != nil {
 		a.Log.WarnContext(ctx, "the last use of a key could not be noted", "key", id, "error", err)

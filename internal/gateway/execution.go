@@ -16,7 +16,7 @@ import (
 )
 
 func (g *Gateway) postExecution(w http.ResponseWriter, r *http.Request) {
-	leave := g.place(w)
+	leave := g.place(w, r)
 	if leave == nil {
 		return
 	}

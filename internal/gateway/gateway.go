@@ -52,7 +52,7 @@ type Config struct {
 	Uploads string
 	// MaxJSON bounds a JSON body, MaxFile one uploaded file, MaxRequest a whole upload.
 	MaxJSON, MaxFile, MaxRequest int64
-	// MaxPosts bounds how many executions are being asked for at once.
+	// MaxPosts bounds how many executions one tenant asks for at once.
 	MaxPosts int
 	Log      *slog.Logger
 }
@@ -68,7 +68,9 @@ const (
 // Gateway is an http.Handler.
 type Gateway struct {
 	Config
-	posts   chan struct{}
+	posts   *budget // requests that start work
+	bodies  *budget // bytes of bodies in memory
+	uploads *budget // bytes of uploads on disk
 	handler http.Handler
 }
 
@@ -80,7 +82,12 @@ func New(config Config) (*Gateway, error) {
 	if config.MaxJSON <= 0 || config.MaxFile <= 0 || config.MaxRequest <= 0 || config.MaxPosts <= 0 {
 		return nil, errors.New("gateway: every limit must be above zero")
 	}
-	g := &Gateway{Config: config, posts: make(chan struct{}, config.MaxPosts)}
+	g := &Gateway{
+		Config:  config,
+		posts:   newBudget("requests are being carried out", tenantsAtOnce*int64(config.MaxPosts), int64(config.MaxPosts)),
+		bodies:  newBudget("large requests are being read", bodiesAtOnce*config.MaxJSON, bodiesAtOnce/2*config.MaxJSON),
+		uploads: newBudget("uploads are under way", uploadsAtOnce*config.MaxRequest, uploadsAtOnce/2*config.MaxRequest),
+	}
 	g.handler = g.recovering(g.guarded(g.routes()))
 	return g, nil
 }

@@ -8,9 +8,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"glovebox/internal/auth"
 	"glovebox/internal/gateway"
@@ -23,7 +25,7 @@ func (b *bench) raw(t *testing.T, request string) []answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := net.Dial("tcp", at.Host)
+	conn, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(at.Host)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,8 +33,11 @@ func (b *bench) raw(t *testing.T, request string) []answer {
 	if _, err := io.WriteString(conn, strings.ReplaceAll(request, "HOST", at.Host)); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
+	// Work is given up where the client's end closes, so who wants its answer asks the server to close.
+	if !strings.Contains(request, "Connection: close") {
+		if err := conn.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var answers []answer
 	for reader := bufio.NewReader(conn); ; {
@@ -41,6 +46,7 @@ func (b *bench) raw(t *testing.T, request string) []answer {
 			return answers
 		}
 		body, _ := io.ReadAll(response.Body) // cut where the server closes
+		_ = response.Body.Close()
 		answers = append(answers, answer{status: response.StatusCode, header: response.Header, body: string(body)})
 	}
 }
@@ -144,7 +150,7 @@ func TestFormsOfForeignIDs(t *testing.T) {
 			for _, form := range []string{"%s", "/%s", "./%s", "x/../%s", "%%2e/%s", "%s/", "%s/.", "%s?stream=nosuch", "%s%%00", "%s%%2f", "%%2f%s"} {
 				ask := func(id string) string {
 					target := strings.NewReplacer("{id}", fmt.Sprintf(form, id), "{name...}", "out.txt").Replace(path)
-					a := b.raw(t, method+" "+target+" HTTP/1.1\r\nHost: HOST\r\nAuthorization: Bearer beta\r\nContent-Type: application/json\r\n"+
+					a := b.raw(t, method+" "+target+" HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\nAuthorization: Bearer beta\r\nContent-Type: application/json\r\n"+
 						"Range: bytes=0-1\r\nIf-None-Match: *\r\nContent-Length: 2\r\n\r\n{}")
 					if len(a) == 0 {
 						return "none"
@@ -167,4 +173,119 @@ func TestFormsOfForeignIDs(t *testing.T) {
 		}
 	}
 	b.as(t, "alpha", "DELETE", "/v1/sandboxes/"+ids[1], "")
+}
+
+// slowly begins a request of beta with a body of so many bytes, of which all but the last are sent, and returns how to end it.
+func (b *bench) slowly(t *testing.T, kind, body string) (end func() string) {
+	t.Helper()
+	at, err := url.Parse(b.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", at.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	head := fmt.Sprintf("POST /v1/executions HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer beta\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", at.Host, kind, len(body))
+	if _, err := io.WriteString(conn, head+body[:len(body)-1]); err != nil {
+		t.Fatal(err)
+	}
+	return func() string {
+		_, _ = io.WriteString(conn, body[len(body)-1:]) // a refusal may have come, and the end of the connection
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			return err.Error()
+		}
+		defer response.Body.Close()
+		text, _ := io.ReadAll(response.Body)
+		return fmt.Sprint(response.StatusCode, " ", string(text))
+	}
+}
+
+// until asks again and again until an answer has the status: the server takes requests in its own time.
+func until(t *testing.T, status int, ask func() answer) answer {
+	t.Helper()
+	var a answer
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if a = ask(); a.status == status {
+			return a
+		}
+	}
+	t.Errorf("status %d and never %d: %.200s", a.status, status, a.body)
+	return a
+}
+
+// TestSlowRequestsOfOneTenant: a tenant whose requests take all the places that one may have keeps no other out.
+func TestSlowRequestsOfOneTenant(t *testing.T) {
+	t.Parallel()
+	keys := keyring{"alpha": principal("alpha", auth.Scopes()...), "beta": principal("beta", auth.Scopes()...)}
+	limits := withKeys(keys)
+	set := limits.gateway
+	limits.gateway = func(c *gateway.Config) { set(c); c.MaxPosts = 2 }
+	b := newBench(t, limits)
+	run := func(key string) func() answer {
+		return func() answer { return b.as(t, key, "POST", "/v1/executions", `{"code": "print(1)"}`) }
+	}
+	first := b.slowly(t, "application/json", `{"code": "print(1)"}`)
+	b.slowly(t, "application/json", `{"code": "print(1)"}`)
+	until(t, http.StatusTooManyRequests, run("beta"))
+	if a := run("alpha")(); a.status != http.StatusOK {
+		t.Errorf("another tenant: status %d, %.200s", a.status, a.body)
+	}
+	if text := first(); !strings.HasPrefix(text, "200 ") {
+		t.Errorf("the slow request: %.200s", text)
+	}
+	until(t, http.StatusOK, run("beta"))
+}
+
+// TestLargeBodiesOfOneTenant: what bodies hold of the server's memory is bounded, and shared; it is given back.
+func TestLargeBodiesOfOneTenant(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, withKeys(keyring{"alpha": principal("alpha", auth.Scopes()...), "beta": principal("beta", auth.Scopes()...)}))
+	large := `{"code": "print(1)", "env": {"X": "` + strings.Repeat("x", 900<<10) + `"}}`
+	form := "--b\r\nContent-Disposition: form-data; name=\"inputs\"\r\n\r\n\"" + strings.Repeat("x", 900<<10) + "\"\r\n--b--\r\n"
+	b.slowly(t, "application/json", large)
+	second := b.slowly(t, `multipart/form-data; boundary=b`, form)
+	ask := func(key string) func() answer {
+		return func() answer { return b.as(t, key, "POST", "/v1/executions", large) }
+	}
+	until(t, http.StatusTooManyRequests, ask("beta"))
+	if a := b.as(t, "beta", "POST", "/v1/executions", `{"code": "print(1)"}`); a.status != http.StatusOK {
+		t.Errorf("a small one of the same tenant: status %d, %.200s", a.status, a.body)
+	}
+	if a := ask("alpha")(); a.status == http.StatusTooManyRequests {
+		t.Errorf("another tenant: status %d, %.200s", a.status, a.body)
+	}
+	second()
+	if a := until(t, http.StatusBadRequest, ask("beta")); strings.Contains(a.body, "try again") {
+		t.Errorf("after one has ended: %.200s", a.body)
+	}
+}
+
+// TestFormsThatFillTheMemory: fields are kept in memory all together, and so is what is said of faults: a form of a gigabyte
+// may have 60 fields of the largest size, or ten million bad parts.
+func TestFormsThatFillTheMemory(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, change{})
+	var fields, faults strings.Builder
+	for n := range 3 {
+		fmt.Fprintf(&fields, "--b\r\nContent-Disposition: form-data; name=\"f%d\"\r\n\r\n%s\r\n", n, strings.Repeat("x", 600<<10))
+	}
+	for range 20_000 {
+		faults.WriteString("--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"a/b\"\r\n\r\n\r\n")
+	}
+	for name, c := range map[string]struct {
+		body   string
+		status int
+		words  string
+	}{
+		"fields": {fields.String(), http.StatusRequestEntityTooLarge, "send large content as files"},
+		"faults": {faults.String(), http.StatusBadRequest, "more faults than are read"},
+	} {
+		a := b.do(t, "POST", "/v1/executions", "multipart/form-data; boundary=b", c.body+"--b--\r\n", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) })
+		if a.status != c.status || !strings.Contains(a.body, c.words) || len(a.body) > 64<<10 {
+			t.Errorf("%s: status %d, %d bytes, %.300s", name, a.status, len(a.body), a.body)
+		}
+	}
 }

@@ -25,7 +25,7 @@ type forkRequest struct {
 
 // postSandbox makes a sandbox that lives between executions. The body is that of an execution, without code.
 func (g *Gateway) postSandbox(w http.ResponseWriter, r *http.Request) {
-	leave := g.place(w)
+	leave := g.place(w, r)
 	if leave == nil {
 		return
 	}
@@ -63,7 +63,7 @@ func (g *Gateway) deleteSandbox(w http.ResponseWriter, r *http.Request) {
 
 // postFork forks a session of a sandbox.
 func (g *Gateway) postFork(w http.ResponseWriter, r *http.Request) {
-	leave := g.place(w)
+	leave := g.place(w, r)
 	if leave == nil {
 		return
 	}
@@ -85,7 +85,7 @@ func (g *Gateway) postFork(w http.ResponseWriter, r *http.Request) {
 
 // postCell runs a cell in a session; the answer is that of an execution, as a stream if asked.
 func (g *Gateway) postCell(w http.ResponseWriter, r *http.Request) {
-	leave := g.place(w)
+	leave := g.place(w, r)
 	if leave == nil {
 		return
 	}
@@ -125,12 +125,11 @@ func (c *cellRequest) fixed() error {
 }
 
 // place gives a request that starts work its place, or answers that there is none.
-func (g *Gateway) place(w http.ResponseWriter) (leave func()) {
-	select {
-	case g.posts <- struct{}{}:
-		return func() { <-g.posts }
-	default:
-		g.problem(w, problem{Status: http.StatusTooManyRequests, Code: engine.CodeOverloaded, Detail: "too many requests are being carried out: try again later"})
+func (g *Gateway) place(w http.ResponseWriter, r *http.Request) (leave func()) {
+	tenant := caller(r).Tenant
+	if err := g.posts.take(tenant, 1); err != nil {
+		g.fail(w, r, err)
 		return nil
 	}
+	return func() { g.posts.give(tenant, 1) }
 }
