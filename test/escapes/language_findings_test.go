@@ -5,6 +5,7 @@ package escapes_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"glovebox/internal/sandbox"
 )
@@ -58,3 +59,38 @@ exit_with() { return "$1"; }; exit_with `
 }
 
 func exitCode(s *seen) string { return string(rune('0' + s.ExitCode)) }
+
+// TestCallersVariablesHoldNothingUp: variables that an interpreter, its loader or its libraries obey when they start reach it
+// when it is ready. With a debugger to wait for, a run of four seconds held its place for 25 and was called a fault of the
+// service; a number that is none ended a forked session before its first cell.
+func TestCallersVariablesHoldNothingUp(t *testing.T) {
+	b := newNative(t)
+	hostile := map[string]string{
+		"NODE_OPTIONS": "--inspect-brk", "NODE_V8_COVERAGE": "/proc/1/x", "OPENSSL_CONF": "/dev/full", "BASH_ENV": "$(sleep 100)",
+		"ENV": "$(sleep 100)", "SHELLOPTS": "noexec", "BASHOPTS": "extdebug", "IFS": "0", "PS4": "$(sleep 100)", "LD_PRELOAD": "/dev/full",
+		"LD_BIND_NOW": "1", "LD_DEBUG": "all", "PYTHONHOME": "/nosuch", "PYTHONINSPECT": "1", "PYTHONSTARTUP": "/dev/full",
+		"OPENBLAS_NUM_THREADS": "²", "OMP_NUM_THREADS": "-1", "PYTHON_CPU_COUNT": strings.Repeat("9", 5000), "TMPDIR": "/nosuch",
+		"TZ": "Asia/Shanghai", "OWN": "it's own",
+	}
+	for name, c := range map[string]struct {
+		warm           sandbox.Warmth
+		language, code string
+	}{
+		"started python": {sandbox.WarmNone, "python", "import os, time\nprint(os.environ['OWN'], os.environ['NODE_OPTIONS'], time.strftime('%Z'))"},
+		"forked python":  {sandbox.WarmPlain, "python", "import os, time\nprint(os.environ['OWN'], os.environ['NODE_OPTIONS'], time.strftime('%Z'))"},
+		"javascript":     {sandbox.WarmNone, "javascript", "console.log(process.env.OWN, process.env.NODE_OPTIONS, new Date(0).getHours() === 8 ? 'CST' : 'UTC')"},
+		"typescript":     {sandbox.WarmNone, "typescript", "console.log(process.env.OWN as string, process.env.NODE_OPTIONS, new Date(0).getHours() === 8 ? 'CST' : 'UTC')"},
+		"bash":           {sandbox.WarmNone, "bash", `unset LD_PRELOAD LD_DEBUG; echo "$OWN" $NODE_OPTIONS $(date +%Z)`},
+	} {
+		box := lease(t, b, sandbox.ProfileStandard, c.warm, wallLimit)
+		began := time.Now()
+		session, err := box.Open(t.Context(), sandbox.OpenSpec{Language: c.language, Env: hostile})
+		if err != nil {
+			t.Errorf("%s: %v after %v", name, err, time.Since(began))
+			continue
+		}
+		if r := cell(t, session, c.code, wallLimit, true, nil); r.stdout.String() != "it's own --inspect-brk CST\n" || r.End != sandbox.EndOK {
+			t.Errorf("%s: end %s (%s), %q", name, r.End, r.Detail, r.stdout.String())
+		}
+	}
+}

@@ -18,6 +18,7 @@ del sys.path[0]
 SCRIPT = 8  # the descriptor in the shell that its script comes by
 MAX_ANSWER = 4 << 20  # of one value
 INTERRUPTED = 130
+NOT_TAKEN = ("BASHOPTS", "BASH_VERSINFO", "EUID", "IFS", "PPID", "SHELLOPTS", "UID")
 NAME = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
 
 
@@ -110,11 +111,22 @@ class Session:
                     os.read(3, 1)  # the byte that carries descriptors
                     self._done("error", 1, message[1])  # the shell is another process, and cannot be forked from here
                     continue
+                if message is not None and message[0] == wire.PREPARE:
+                    self._export(message[2])
+                    continue
                 if message is None or message[0] != wire.CELL:
                     os._exit(0)
                 self._run(message[1], message[2])
         except Gone:
             self._leave()
+
+    def _export(self, payload):
+        """Gives the shell the variables of its caller, but for those that a shell does not take from its environment."""
+        import json
+
+        for name, value in json.loads(payload)["env"].items():
+            if _is_name(name) and name not in NOT_TAKEN:
+                self.shell.say(f"export {name}={_quote(value)}")
 
     def _run(self, number, payload):
         import json
@@ -147,10 +159,10 @@ class Session:
         names = " ".join(name for name in cell.get("return") or () if _is_name(name))
         # What does not begin with this word was written by the cell, and not by the session's own line behind it.
         word = os.urandom(8).hex()
-        tell = f"__glovebox_done $__glovebox_status {word} {names} >|{self.shell.answers} 2>/dev/null"
+        tell = f"__glovebox_done \"$__glovebox_status\" {word} {names} >|{self.shell.answers} 2>/dev/null"
         line = f"BASH_ARGV0={_quote(cell['name'])}; source {_quote(path)}; __glovebox_status=$?; {tell}"
         if cell.get("last"):
-            line += "; exit $__glovebox_status"  # the shell's own way out, with its EXIT trap
+            line += '; exit "$__glovebox_status"'  # the shell's own way out, with its EXIT trap
         self.shell.forget()
         self.shell.say(line)
         while True:
