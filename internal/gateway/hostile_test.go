@@ -203,6 +203,22 @@ func (b *bench) slowly(t *testing.T, kind, body string) (end func() string) {
 	}
 }
 
+// awaitTaken waits until beta's requests have so much: the server reads them in its own time.
+func (b *bench) awaitTaken(t *testing.T, posts, bodies int64) {
+	t.Helper()
+	face, ok := b.Config.Handler.(*gateway.Gateway)
+	if !ok {
+		t.Fatalf("the handler is a %T", b.Config.Handler)
+	}
+	var hasPosts, hasBodies int64
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if hasPosts, hasBodies = face.Taken("beta"); hasPosts >= posts && hasBodies >= bodies {
+			return
+		}
+	}
+	t.Fatalf("beta has %d places and %d bytes, and never %d and %d", hasPosts, hasBodies, posts, bodies)
+}
+
 // until asks again and again until an answer has the status: the server takes requests in its own time.
 func until(t *testing.T, status int, ask func() answer) answer {
 	t.Helper()
@@ -229,6 +245,7 @@ func TestSlowRequestsOfOneTenant(t *testing.T) {
 	}
 	first := b.slowly(t, "application/json", `{"code": "print(1)"}`)
 	b.slowly(t, "application/json", `{"code": "print(1)"}`)
+	b.awaitTaken(t, 2, 0)
 	until(t, http.StatusTooManyRequests, run("beta"))
 	if a := run("alpha")(); a.status != http.StatusOK {
 		t.Errorf("another tenant: status %d, %.200s", a.status, a.body)
@@ -247,6 +264,7 @@ func TestLargeBodiesOfOneTenant(t *testing.T) {
 	form := "--b\r\nContent-Disposition: form-data; name=\"inputs\"\r\n\r\n\"" + strings.Repeat("x", 900<<10) + "\"\r\n--b--\r\n"
 	b.slowly(t, "application/json", large)
 	second := b.slowly(t, `multipart/form-data; boundary=b`, form)
+	b.awaitTaken(t, 2, 2*900<<10)
 	ask := func(key string) func() answer {
 		return func() answer { return b.as(t, key, "POST", "/v1/executions", large) }
 	}
