@@ -88,6 +88,8 @@ type keys struct {
 	key  auth.Key
 	used int
 	err  error
+	// full is what writing says.
+	full error
 }
 
 func (k *keys) Key(_ context.Context, id string) (auth.Key, error) {
@@ -99,8 +101,10 @@ func (k *keys) Key(_ context.Context, id string) (auth.Key, error) {
 
 func (k *keys) Used(_ context.Context, _ string, at time.Time) error {
 	k.used++
-	k.key.LastUsed = at
-	return nil
+	if k.full == nil {
+		k.key.LastUsed = at
+	}
+	return k.full
 }
 
 func TestAuthenticate(t *testing.T) {
@@ -125,6 +129,7 @@ func TestAuthenticate(t *testing.T) {
 		"revoked":                {token: text, change: func(k *keys) { k.key.Revoked = now.Add(-time.Hour) }, want: auth.ErrRevoked},
 		"expired this moment":    {token: text, change: func(k *keys) { k.key.Expires = now }, want: auth.ErrExpired},
 		"about to expire":        {token: text, change: func(k *keys) { k.key.Expires = now.Add(1) }, tenant: "acme"},
+		"a full disk":            {token: text, change: func(k *keys) { k.full = broken }, tenant: "acme"},
 		"a store that is gone":   {token: text, change: func(k *keys) { k.err = broken }, want: broken},
 	} {
 		k := &keys{key: auth.Key{ID: id, Tenant: "acme", Hash: hash, Scopes: auth.DefaultScopes()}}
@@ -171,5 +176,23 @@ func TestOperatorMayEverything(t *testing.T) {
 	}
 	if auth.Of(auth.Key{Scopes: auth.DefaultScopes()}).May(auth.ScopeAdmin) {
 		t.Error("a plain key may administer")
+	}
+}
+
+// TestKeysOfOtherCharacters: a text that is formed like a key, with a right checksum, and has bytes that no key has. A database
+// that takes only UTF-8 answered it with an error, to anybody, and wrote a line into the log for each.
+func TestKeysOfOtherCharacters(t *testing.T) {
+	t.Parallel()
+	text, _, _ := auth.NewKey()
+	for _, strange := range []string{"\xff", "\xc3", "A", "%", "'", " ", "u"} {
+		for _, at := range []int{len(auth.Prefix), len(auth.Prefix) + 20} {
+			forged := auth.WithChecksum(text[:at] + strange + text[at+1:])
+			if id, _, err := auth.ParseKey(forged); !errors.Is(err, auth.ErrMalformed) {
+				t.Errorf("%q at %d: id %q, %v", strange, at, id, err)
+			}
+		}
+	}
+	if _, _, err := auth.ParseKey(auth.WithChecksum(text)); err != nil {
+		t.Errorf("the key itself: %v", err)
 	}
 }

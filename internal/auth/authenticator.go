@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"log/slog"
 	"time"
 )
 
@@ -28,6 +29,9 @@ var (
 // usedEvery is how exactly the last use of a key is known: a write for each request would cost more than the check.
 const usedEvery = time.Minute
 
+// usedPatience is how long a caller waits for the note of a key's last use.
+const usedPatience = time.Second
+
 // Authenticator finds the principal of a token. It keeps nothing between two requests, so that a revoked key is refused
 // at once, whoever revoked it.
 type Authenticator struct {
@@ -35,6 +39,8 @@ type Authenticator struct {
 	// Token is the operator's; empty for none.
 	Token string
 	Now   func() time.Time
+	// Log may be nil.
+	Log *slog.Logger
 }
 
 // Authenticate returns the principal of a token: the operator's, or a key. The error is one of those above, ErrMalformed,
@@ -65,9 +71,17 @@ func (a *Authenticator) Authenticate(ctx context.Context, token string) (*Princi
 		return nil, ErrExpired
 	}
 	if now.Sub(key.LastUsed) >= usedEvery {
-		if err := a.Keys.Used(ctx, id, now); err != nil {
-			return nil, err
-		}
+		a.note(ctx, id, now)
 	}
 	return Of(key), nil
+}
+
+// note remembers when a key was used. That it cannot be remembered keeps nobody out: whoever fills the disk, or holds the
+// database, would close the server to all tenants, also to those who want to delete something.
+func (a *Authenticator) note(ctx context.Context, id string, now time.Time) {
+	ctx, cancel := context.WithTimeoutCause(ctx, usedPatience, errors.New("the database is busy"))
+	defer cancel()
+	if err := a.Keys.Used(ctx, id, now); err != nil && a.Log != nil {
+		a.Log.WarnContext(ctx, "the last use of a key could not be noted", "key", id, "error", err)
+	}
 }

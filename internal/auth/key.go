@@ -26,9 +26,16 @@ const (
 	keyLength      = len(Prefix) + idLength + 1 + secretLength + checksumLength
 )
 
-// encode writes bytes without characters that are taken for each other (Crockford's alphabet, in lower case).
+// alphabet has no characters that are taken for each other (Crockford's, in lower case).
+const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
+
 func encode(raw []byte) string {
-	return base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding).EncodeToString(raw)
+	return base32.NewEncoding(alphabet).WithPadding(base32.NoPadding).EncodeToString(raw)
+}
+
+// encoded reports whether a text has as many characters and no others than encode writes: what it has goes to a database.
+func encoded(text string, length int) bool {
+	return len(text) == length && strings.Trim(text, alphabet) == ""
 }
 
 // Hash is what is kept of a key.
@@ -57,7 +64,7 @@ func ParseKey(text string) (id string, hash Hash, err error) {
 	}
 	body, sum := text[:keyLength-checksumLength], text[keyLength-checksumLength:]
 	id, secret, found := strings.Cut(body[len(Prefix):], "_")
-	if !found || len(id) != idLength || len(secret) != secretLength || sum != checksum(body) {
+	if !found || !encoded(id, idLength) || !encoded(secret, secretLength) || sum != checksum(body) {
 		return "", Hash{}, ErrMalformed
 	}
 	return id, sha256.Sum256([]byte(text)), nil

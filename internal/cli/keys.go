@@ -100,6 +100,9 @@ func (c keysCreate) key(now time.Time) (auth.Key, error) {
 	return key, errors.Join(faults...)
 }
 
+// maxAge is the longest time that a key may be asked to be valid for.
+const maxAge = 100 * 365 * 24 * time.Hour
+
 // parseAge reads a duration; days are what people think in.
 func parseAge(text string) (time.Duration, error) {
 	hours, isDays := strings.CutSuffix(text, "d")
@@ -108,11 +111,15 @@ func parseAge(text string) (time.Duration, error) {
 	}
 	age, err := time.ParseDuration(hours)
 	const day = 24
+	most := maxAge
+	if isDays {
+		most /= day // before it is multiplied: more would overflow into a short time
+	}
+	if err != nil || age <= 0 || age > most {
+		return 0, fmt.Errorf("expires %.40q: write a time above zero, as 12h or 90d, of at most 100 years", text)
+	}
 	if isDays {
 		age *= day
-	}
-	if err != nil || age <= 0 {
-		return 0, fmt.Errorf("expires %.40q: write a time above zero, as 12h or 90d", text)
 	}
 	return age, nil
 }

@@ -182,7 +182,7 @@ func (s *server) serve(ctx context.Context) error {
 	if err := errors.Join(s.watch(), s.change(s.config)); err != nil {
 		return err
 	}
-	forAll, err := s.handler(&auth.Authenticator{Keys: s.system.database, Token: s.token, Now: time.Now})
+	forAll, err := s.handler(&auth.Authenticator{Keys: s.system.database, Token: s.token, Now: time.Now, Log: s.log})
 	if err != nil {
 		return err
 	}

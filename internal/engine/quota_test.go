@@ -208,7 +208,7 @@ func TestOverloadKillsNothing(t *testing.T) {
 	if now, err := b.Get(mine, x.ID); err != nil || now.Status != engine.StatusRunning {
 		t.Errorf("%+v, %v", now, err)
 	}
-	if err := b.Delete(t.Context(), mine, x.ID); err != nil {
+	if err := b.Delete(t.Context(), auth.Operator(), x.ID); err != nil {
 		t.Error(err)
 	}
 }

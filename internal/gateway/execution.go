@@ -16,11 +16,6 @@ import (
 )
 
 func (g *Gateway) postExecution(w http.ResponseWriter, r *http.Request) {
-	leave := g.place(w)
-	if leave == nil {
-		return
-	}
-	defer leave()
 	asked, err := g.decode(w, r)
 	if err != nil {
 		g.fail(w, r, err)

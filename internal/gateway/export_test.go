@@ -27,6 +27,16 @@ func EncodeForTest(pieces ...[]byte) []byte {
 	return recorder.Body.Bytes()
 }
 
+// Taken returns what a tenant's requests have of the gateway: places, and bytes of bodies.
+func (g *Gateway) Taken(tenant string) (posts, bodies int64) {
+	of := func(b *budget) int64 {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.by[tenant]
+	}
+	return of(g.posts), of(g.bodies)
+}
+
 // Routes lists the table of routes, as METHOD PATH.
 func Routes() []string {
 	var routes []string

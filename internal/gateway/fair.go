@@ -9,42 +9,15 @@ import (
 	"sync"
 	"time"
 
-	"glovebox/internal/auth"
 	"glovebox/internal/engine"
 )
 
 // DefaultPerMinute is how many requests that start something a key may send a minute where nobody says.
 const DefaultPerMinute = 12_000
 
-// tenantPosts counts the requests of each tenant that are being carried out.
-type tenantPosts struct {
-	mu    sync.Mutex
-	count map[string]int
-}
-
-func (t *tenantPosts) enter(tenant string, most int) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.count == nil {
-		t.count = make(map[string]int)
-	}
-	if t.count[tenant] >= most {
-		return false
-	}
-	t.count[tenant]++
-	return true
-}
-
-func (t *tenantPosts) leave(tenant string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.count[tenant]--; t.count[tenant] == 0 {
-		delete(t.count, tenant)
-	}
-}
-
 // fair lets a request that starts something through, or answers that its key asks too fast or its tenant for too much at once.
-func (g *Gateway) fair(w http.ResponseWriter, who *auth.Principal) (leave func()) {
+func (g *Gateway) fair(w http.ResponseWriter, r *http.Request) (leave func()) {
+	who := caller(r)
 	perMinute := who.Quota.PerMinute
 	if perMinute == 0 && g.PerMinute != nil {
 		perMinute = g.PerMinute(who.Tenant)
@@ -59,14 +32,11 @@ func (g *Gateway) fair(w http.ResponseWriter, who *auth.Principal) (leave func()
 		})
 		return nil
 	}
-	if !g.tenants.enter(who.Tenant, g.MaxPostsEach) {
-		g.problem(w, problem{
-			Status: http.StatusTooManyRequests, Code: engine.CodeOverloaded,
-			Detail: fmt.Sprintf("%d requests of this tenant are being carried out, the most that may: try again later", g.MaxPostsEach),
-		})
+	if err := g.posts.take(who.Tenant, 1); err != nil {
+		g.fail(w, r, err)
 		return nil
 	}
-	return func() { g.tenants.leave(who.Tenant) }
+	return func() { g.posts.give(who.Tenant, 1) }
 }
 
 // readyEvery is how long an answer about readiness holds: anybody may ask, and asking costs a query.

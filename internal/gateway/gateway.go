@@ -54,7 +54,7 @@ type Config struct {
 	Uploads string
 	// MaxJSON bounds a JSON body, MaxFile one uploaded file, MaxRequest a whole upload.
 	MaxJSON, MaxFile, MaxRequest int64
-	// MaxPosts bounds how many executions are being asked for at once.
+	// MaxPosts bounds how many requests that start something are carried out at once.
 	MaxPosts int
 	// MaxPostsEach is the same for each tenant; zero is MaxPosts.
 	MaxPostsEach int
@@ -82,8 +82,9 @@ const (
 // Gateway is an http.Handler.
 type Gateway struct {
 	Config
-	posts     chan struct{}
-	tenants   tenantPosts
+	posts     *budget // requests that start something
+	bodies    *budget // bytes of bodies in memory
+	uploads   *budget // bytes of uploads on disk
 	rates     *auth.Rates
 	readiness readiness
 	hosts     atomic.Pointer[[]string]
@@ -101,7 +102,12 @@ func New(config Config) (*Gateway, error) {
 	if config.MaxPostsEach == 0 {
 		config.MaxPostsEach = config.MaxPosts
 	}
-	g := &Gateway{Config: config, posts: make(chan struct{}, config.MaxPosts), rates: auth.NewRates(time.Now)}
+	g := &Gateway{
+		Config: config, rates: auth.NewRates(time.Now),
+		posts:   newBudget("requests are being carried out", int64(config.MaxPosts), int64(config.MaxPostsEach)),
+		bodies:  newBudget("large requests are being read", bodiesAtOnce*config.MaxJSON, bodiesAtOnce/2*config.MaxJSON),
+		uploads: newBudget("uploads are under way", uploadsAtOnce*config.MaxRequest, uploadsAtOnce/2*config.MaxRequest),
+	}
 	g.SetHosts(config.Hosts)
 	g.handler = g.measured(g.recovering(g.guarded(g.routes())))
 	return g, nil

@@ -99,7 +99,8 @@ func (g *Gateway) authenticate(w http.ResponseWriter, r *http.Request) *auth.Pri
 		return auth.Operator()
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
+	// Of several, a proxy in front of this server may have judged another one.
+	if !strings.EqualFold(scheme, "Bearer") || len(r.Header.Values("Authorization")) > 1 {
 		token = ""
 	}
 	who, err := g.Authenticator.Authenticate(r.Context(), strings.TrimSpace(token))

@@ -4,6 +4,7 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -168,11 +169,16 @@ func (g *Gateway) decode(w http.ResponseWriter, r *http.Request) (*asked, error)
 	kind, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
 	case err == nil && kind == "application/json":
-		r.Body = http.MaxBytesReader(w, r.Body, g.MaxJSON)
-		return g.decodeJSON(r.Body)
+		body := g.bodies.meter(caller(r).Tenant, http.MaxBytesReader(w, r.Body, g.MaxJSON))
+		a, err := g.decodeJSON(body)
+		if err != nil {
+			body.release()
+			return nil, err
+		}
+		a.Release = body.release
+		return a, nil
 	case err == nil && kind == "multipart/form-data":
-		r.Body = http.MaxBytesReader(w, r.Body, g.MaxRequest)
-		return g.decodeForm(r.Body, parameters["boundary"])
+		return g.decodeForm(http.MaxBytesReader(w, r.Body, g.MaxRequest), parameters["boundary"], caller(r).Tenant)
 	}
 	return nil, invalid("the body's Content-Type is %q: send application/json or multipart/form-data", r.Header.Get("Content-Type"))
 }
@@ -185,7 +191,9 @@ func (g *Gateway) decodeBody(w http.ResponseWriter, r *http.Request, into any) e
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return invalid("the body's Content-Type is %q: send application/json", r.Header.Get("Content-Type"))
 	}
-	return strictJSON(http.MaxBytesReader(w, r.Body, g.MaxJSON), into)
+	body := g.bodies.meter(caller(r).Tenant, http.MaxBytesReader(w, r.Body, g.MaxJSON))
+	context.AfterFunc(r.Context(), body.release)
+	return strictJSON(body, into)
 }
 
 func (g *Gateway) decodeJSON(body io.Reader) (*asked, error) {
@@ -215,6 +223,9 @@ func strictJSON(body io.Reader, into any) error {
 		return nil
 	}
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return err
+	}
+	if _, known := errors.AsType[*engine.Problem](err); known {
 		return err
 	}
 	if errors.Is(err, io.EOF) {

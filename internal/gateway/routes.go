@@ -53,7 +53,7 @@ func (g *Gateway) admitted(route route) http.Handler {
 			return
 		}
 		if route.method == http.MethodPost {
-			leave := g.fair(w, caller(r))
+			leave := g.fair(w, r)
 			if leave == nil {
 				return
 			}

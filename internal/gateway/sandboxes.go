@@ -25,11 +25,6 @@ type forkRequest struct {
 
 // postSandbox makes a sandbox that lives between executions. The body is that of an execution, without code.
 func (g *Gateway) postSandbox(w http.ResponseWriter, r *http.Request) {
-	leave := g.place(w)
-	if leave == nil {
-		return
-	}
-	defer leave()
 	asked, err := g.decodeOptional(w, r)
 	if err != nil {
 		g.fail(w, r, err)
@@ -63,11 +58,6 @@ func (g *Gateway) deleteSandbox(w http.ResponseWriter, r *http.Request) {
 
 // postFork forks a session of a sandbox.
 func (g *Gateway) postFork(w http.ResponseWriter, r *http.Request) {
-	leave := g.place(w)
-	if leave == nil {
-		return
-	}
-	defer leave()
 	request := forkRequest{Count: 1}
 	if !bodyless(r) {
 		if err := g.decodeBody(w, r, &request); err != nil {
@@ -85,11 +75,6 @@ func (g *Gateway) postFork(w http.ResponseWriter, r *http.Request) {
 
 // postCell runs a cell in a session; the answer is that of an execution, as a stream if asked.
 func (g *Gateway) postCell(w http.ResponseWriter, r *http.Request) {
-	leave := g.place(w)
-	if leave == nil {
-		return
-	}
-	defer leave()
 	var request cellRequest
 	if err := g.decodeBody(w, r, &request); err != nil {
 		g.fail(w, r, err)
@@ -122,15 +107,4 @@ func (c *cellRequest) fixed() error {
 		return invalid("policy, image, backend, language, files, env and fresh are those of the sandbox, and a cell cannot be detached: leave them out")
 	}
 	return nil
-}
-
-// place gives a request that starts work its place, or answers that there is none.
-func (g *Gateway) place(w http.ResponseWriter) (leave func()) {
-	select {
-	case g.posts <- struct{}{}:
-		return func() { <-g.posts }
-	default:
-		g.problem(w, problem{Status: http.StatusTooManyRequests, Code: engine.CodeOverloaded, Detail: "too many requests are being carried out: try again later"})
-		return nil
-	}
 }

@@ -20,21 +20,27 @@ import (
 	"glovebox/internal/sandbox"
 )
 
-// maxFields bounds the fields of a form that are not files.
-const maxFields = 64
+const (
+	// maxFields bounds the fields of a form that are not files.
+	maxFields = 64
+	// maxFaults bounds what is said of a form, which may have millions of parts.
+	maxFaults = 100
+)
 
 // form is a multipart upload on its way in: files go to disk as they come.
 type form struct {
 	gateway *Gateway
 	folder  string
-	files   []sandbox.InputFile
-	fields  map[string]json.RawMessage
-	faults  []string
+	// memory counts what is kept of the fields, all together.
+	memory *metered
+	files  []sandbox.InputFile
+	fields map[string]json.RawMessage
+	faults []string
 }
 
 // decodeForm reads a multipart body. Its fields are those of the JSON body, as text or JSON; the field request may hold
 // the whole JSON body instead. Every part with a file name is a file, whatever its field.
-func (g *Gateway) decodeForm(body io.Reader, boundary string) (_ *asked, err error) {
+func (g *Gateway) decodeForm(body io.ReadCloser, boundary, tenant string) (_ *asked, err error) {
 	if boundary == "" {
 		return nil, invalid("the body's Content-Type has no boundary")
 	}
@@ -45,13 +51,20 @@ func (g *Gateway) decodeForm(body io.Reader, boundary string) (_ *asked, err err
 	if err != nil {
 		return nil, storage(err)
 	}
-	f := &form{gateway: g, folder: folder, fields: map[string]json.RawMessage{}}
+	disk := g.uploads.meter(tenant, body)
+	f := &form{gateway: g, folder: folder, memory: g.bodies.meter(tenant, nil), fields: map[string]json.RawMessage{}}
+	release := func() error {
+		err := os.RemoveAll(folder)
+		disk.release()
+		f.memory.release()
+		return err
+	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.RemoveAll(folder))
+			err = errors.Join(err, release())
 		}
 	}()
-	if err := f.read(multipart.NewReader(body, boundary)); err != nil {
+	if err := f.read(multipart.NewReader(disk, boundary)); err != nil {
 		return nil, err
 	}
 	a, err := f.asked()
@@ -60,7 +73,7 @@ func (g *Gateway) decodeForm(body io.Reader, boundary string) (_ *asked, err err
 	}
 	a.Files = append(a.Files, f.files...)
 	a.Release = func() {
-		if err := os.RemoveAll(folder); err != nil {
+		if err := release(); err != nil {
 			g.Log.Warn("removing an upload failed", "error", err)
 		}
 	}
@@ -96,9 +109,7 @@ func (f *form) part(part *multipart.Part) error {
 	// Part.FileName hides folders in the name; we want to refuse them.
 	_, parameters, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
 	if err != nil {
-		f.faults = append(f.faults, fmt.Sprintf("a part's Content-Disposition cannot be read: %v", err))
-		_, err := io.Copy(io.Discard, part)
-		return err
+		return f.skip(part, "a part's Content-Disposition cannot be read: %.200v", err)
 	}
 	// Clients send a script as -F code=@script.py: that is the code, not a file for it.
 	if name, ok := parameters["filename"]; ok && parameters["name"] != "code" {
@@ -107,12 +118,28 @@ func (f *form) part(part *multipart.Part) error {
 	return f.field(part, parameters["name"])
 }
 
+// fault remembers what is wrong with the form. Of very many it is an error: the form is not read any further.
+func (f *form) fault(format string, values ...any) error {
+	f.faults = append(f.faults, fmt.Errorf(format, values...).Error())
+	if len(f.faults) < maxFaults {
+		return nil
+	}
+	return &engine.Problem{Code: engine.CodeInvalid, Text: "the form is not valid, and has more faults than are read", Faults: f.faults}
+}
+
+// skip reads over a part with a fault.
+func (f *form) skip(part io.Reader, format string, values ...any) error {
+	if err := f.fault(format, values...); err != nil {
+		return err
+	}
+	_, err := io.Copy(io.Discard, part)
+	return err
+}
+
 // file streams an upload to disk.
 func (f *form) file(part io.Reader, name string) error {
 	if err := sandbox.ValidFileName(name); err != nil {
-		f.faults = append(f.faults, err.Error())
-		_, err := io.Copy(io.Discard, part)
-		return err
+		return f.skip(part, "%w", err)
 	}
 	if len(f.files) >= engine.MaxFiles {
 		return invalid("more than %d files: send fewer", engine.MaxFiles)
@@ -150,18 +177,20 @@ func (w *markedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// field reads a text field.
-func (f *form) field(part io.Reader, name string) error {
-	content, err := io.ReadAll(io.LimitReader(part, f.gateway.MaxJSON+1))
+// field reads a text field. All of them together may have as many bytes as a JSON body: they are kept in memory.
+func (f *form) field(part *multipart.Part, name string) error {
+	left := f.gateway.MaxJSON - f.memory.taken
+	f.memory.ReadCloser = part
+	content, err := io.ReadAll(io.LimitReader(f.memory, left+1))
 	if err != nil {
 		return err
 	}
-	if int64(len(content)) > f.gateway.MaxJSON {
-		return &engine.Problem{Code: engine.CodeTooLarge, Text: fmt.Sprintf("field %q is larger than the limit of %d bytes", name, f.gateway.MaxJSON)}
+	if int64(len(content)) > left {
+		return &engine.Problem{Code: engine.CodeTooLarge, Text: fmt.Sprintf(
+			"field %.80q makes the fields larger than the limit of %d bytes: send large content as files", name, f.gateway.MaxJSON)}
 	}
 	if _, twice := f.fields[name]; twice || len(f.fields) >= maxFields {
-		f.faults = append(f.faults, fmt.Sprintf("field %q is given twice, or there are more than %d fields", name, maxFields))
-		return nil
+		return f.fault("field %.80q is given twice, or there are more than %d fields", name, maxFields)
 	}
 	f.fields[name] = content
 	return nil

@@ -43,3 +43,12 @@ func (s *Store) SetFree(free uint64) { s.free = func(string) (uint64, error) { r
 
 // SetNow replaces the clock.
 func (s *Store) SetNow(now func() time.Time) { s.now = now }
+
+// CheckNPMLock reads a lock file of npm as a build does.
+func CheckNPMLock(content []byte) error {
+	_, err := parseNPMLock(content)
+	return err
+}
+
+// PlaceModules is the last step of npm's part of a build.
+func PlaceModules(from, dir string) error { return placeModules(from, dir) }

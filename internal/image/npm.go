@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -32,6 +34,14 @@ type npmPackage struct {
 	Dependencies map[string]string `json:"dependencies,omitempty"`
 }
 
+var (
+	// reIntegrity is one whole SHA-512. npm takes one that it cannot read for none, and then checks nothing.
+	reIntegrity = regexp.MustCompile(`^sha512-[A-Za-z0-9+/]{86}==$`)
+	// reNPMVersion is a version or a range of versions, and never an address, a file, a tag or another package's name.
+	reNPMVersion = regexp.MustCompile(`^[~^]?[0-9]+\.[0-9]+\.[0-9]+[0-9A-Za-z.+-]*$`)
+	reNPMPlace   = regexp.MustCompile(`^node_modules/(@[a-z0-9][\w.-]*/)?[a-zA-Z0-9][\w.-]*(/node_modules/(@[a-z0-9][\w.-]*/)?[a-zA-Z0-9][\w.-]*)*$`)
+)
+
 // parseNPMLock reads a lock file and refuses one that does not pin all it names.
 func parseNPMLock(content []byte) (npmLock, error) {
 	var lock npmLock
@@ -41,9 +51,21 @@ func parseNPMLock(content []byte) (npmLock, error) {
 	if lock.Version < 2 || len(lock.Packages[""].Dependencies) == 0 {
 		return lock, errors.New("node.packages: a package-lock.json of version 2 or 3 with dependencies is needed")
 	}
+	for name, wanted := range lock.Packages[""].Dependencies {
+		if !reNPMVersion.MatchString(wanted) {
+			return lock, fmt.Errorf("node.packages: %s is %.60q: npm checks the hash only of what comes from a registry, so give a version", name, wanted)
+		}
+	}
 	for name, pkg := range lock.Packages {
-		if name != "" && (pkg.Link || !strings.HasPrefix(pkg.Integrity, "sha512-")) {
+		switch {
+		case name == "":
+			continue
+		case !reNPMPlace.MatchString(name):
+			return lock, fmt.Errorf("node.packages: %.80q is no place beneath node_modules", name)
+		case pkg.Link || !reIntegrity.MatchString(pkg.Integrity):
 			return lock, fmt.Errorf("node.packages: %s has no sha512 integrity", name)
+		case !reNPMVersion.MatchString(pkg.Version):
+			return lock, fmt.Errorf("node.packages: %s has the version %.60q: write a plain one", name, pkg.Version)
 		}
 		if pkg.Resolved != "" {
 			return lock, fmt.Errorf("node.packages: %s names an address: make the lock with --omit-lockfile-registry-resolved", name)
@@ -94,15 +116,27 @@ func (hostSteps) Node(ctx context.Context, l *loaded, root string) error {
 	if _, err := cmd.run(ctx); err != nil {
 		return err
 	}
-	target := filepath.Join(root, nodeModules)
-	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-		return err
-	}
-	if err := os.Rename(filepath.Join(tmp, "node_modules"), target); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(filepath.Join(target, ".package-lock.json")); err != nil {
+	if err := placeModules(filepath.Join(tmp, "node_modules"), root); err != nil {
 		return err
 	}
 	return secure(ctx, root)
+}
+
+// placeModules moves what npm unpacked to its place beneath dir. A link there that leads out of dir is an error.
+func placeModules(from, dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := makeFolder(root, path.Dir(nodeModules)); err != nil {
+		return err
+	}
+	if _, err := root.Lstat(nodeModules); err == nil {
+		return fmt.Errorf("/%s is there already", nodeModules)
+	}
+	if err := os.Rename(from, filepath.Join(dir, nodeModules)); err != nil {
+		return err
+	}
+	return root.RemoveAll(nodeModules + "/.package-lock.json")
 }

@@ -88,7 +88,7 @@ func connectSQLite(path string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
-	if err := file.Close(); err != nil {
+	if err := errors.Join(keepFromOthers(path, file), file.Close()); err != nil {
 		return nil, err
 	}
 	settings := url.Values{"_txlock": {"immediate"}, "_pragma": {
@@ -102,6 +102,20 @@ func connectSQLite(path string) (*Store, error) {
 	// Writers wait for each other in any case; more connections would only wait in a worse place.
 	db.SetMaxOpenConns(4)
 	return &Store{db: db, sqlite: true, file: path}, nil
+}
+
+// keepFromOthers takes the rights of others away from a database that somebody copied to its place, and from the files
+// that SQLite keeps beside it.
+func keepFromOthers(path string, file *os.File) error {
+	if err := file.Chmod(0o600); err != nil {
+		return fmt.Errorf("keep the database to its owner: %w", err)
+	}
+	for _, beside := range []string{"-wal", "-shm"} {
+		if err := os.Chmod(path+beside, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("keep the database to its owner: %w", err)
+		}
+	}
+	return nil
 }
 
 func (s *Store) migrate(ctx context.Context) error {

@@ -469,3 +469,26 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 		t.Errorf("%v %v", again, err)
 	}
 }
+
+// TestOthersCannotReadTheDatabase: also when somebody copied it to its place with the rights of any file.
+func TestOthersCannotReadTheDatabase(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "glovebox.db")
+	s := open(t, "sqlite:"+file) // open: beside it are the log and its index
+	x := store.Execution{ID: "x", Tenant: "a", Created: noon, Record: []byte("{}")}
+	if err := s.PutExecution(t.Context(), x, "code"); err != nil {
+		t.Fatal(err)
+	}
+	files := []string{file, file + "-wal", file + "-shm"}
+	for _, name := range files {
+		if err := os.Chmod(name, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open(t, "sqlite:"+file)
+	for _, name := range files {
+		if stat, err := os.Stat(name); err != nil || stat.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, stat.Mode(), err)
+		}
+	}
+}

@@ -18,10 +18,28 @@ import (
 	"glovebox/internal/sandbox"
 )
 
-// environment is what every program starts with; nothing of the daemon's own environment is in it.
-func (x *Box) environment(extra ...map[string]string) map[string]string {
+// environment is what every program starts with, and what the caller gave.
+func (x *Box) environment(extra map[string]string) map[string]string {
+	env := x.usualEnvironment()
+	maps.Copy(env, x.ownEnvironment(extra))
+	return env
+}
+
+// ownEnvironment is what the caller gave. It may keep an interpreter from starting, or hold it up for longer than any limit
+// of time that runs: LD_PRELOAD, or NODE_OPTIONS with a debugger that is waited for.
+func (x *Box) ownEnvironment(extra map[string]string) map[string]string {
+	env := maps.Clone(x.lease.Env)
+	if env == nil {
+		env = make(map[string]string)
+	}
+	maps.Copy(env, extra)
+	return env
+}
+
+// usualEnvironment has nothing of the daemon's own environment.
+func (x *Box) usualEnvironment() map[string]string {
 	threads := strconv.FormatInt(max(1, (x.lease.Limits.MilliCPU+999)/1000), 10)
-	env := map[string]string{
+	return map[string]string{
 		"HOME": layout.Workspace, "USER": "user", "LOGNAME": "user", "SHELL": "/bin/bash",
 		"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "TZ": "UTC", "TMPDIR": layout.Tmp, "TERM": "dumb",
 		// Numeric libraries start a thread for each processor they see; they see the host's.
@@ -35,11 +53,6 @@ func (x *Box) environment(extra ...map[string]string) map[string]string {
 		// pyarrow's allocator would start a thread of its own, and a process with threads cannot fork safely.
 		"JE_ARROW_MALLOC_CONF": "background_thread:false",
 	}
-	maps.Copy(env, x.lease.Env)
-	for _, more := range extra {
-		maps.Copy(env, more)
-	}
-	return env
 }
 
 // ready reports whether something may be started.
@@ -81,7 +94,7 @@ func (x *Box) Open(ctx context.Context, spec sandbox.OpenSpec) (sandbox.Session,
 	if err := x.makeRoom(); err != nil {
 		return nil, err
 	}
-	session, err := x.conn.Open(ctx, args, workingDir(spec.Dir), x.environment(spec.Env))
+	session, err := x.conn.Open(ctx, args, workingDir(spec.Dir), x.usualEnvironment(), x.ownEnvironment(spec.Env))
 	if err != nil {
 		return nil, err
 	}

@@ -202,6 +202,9 @@ func (a *Agent) handleOpen(id uint32, request wire.Open) {
 		return
 	}
 	a.remember(s)
+	if len(request.Own) > 0 {
+		s.prepare(wire.Prepare{Env: request.Own, Dir: request.Dir})
+	}
 	a.send(wire.KindReply, id, wire.Reply{PID: s.child.pid, Ready: &ready})
 }
 

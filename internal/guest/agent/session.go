@@ -124,7 +124,7 @@ func (s *session) exited(status unix.WaitStatus) {
 	}
 }
 
-// prepare makes an adopted interpreter ready for its first cell. Nobody waits for it: the cell stands behind it.
+// prepare makes an interpreter ready for its first cell. Nobody waits for it: the cell stands behind it.
 func (s *session) prepare(p wire.Prepare) {
 	if err := s.out.JSON(wire.KindPrepare, 0, p); err != nil {
 		s.breakOff("it does not take its preparation: " + err.Error())

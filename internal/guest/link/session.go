@@ -28,14 +28,16 @@ type Session struct {
 }
 
 // Open starts an interpreter.
-func (c *Conn) Open(ctx context.Context, args []string, dir string, env map[string]string) (*Session, error) {
+func (c *Conn) Open(ctx context.Context, args []string, dir string, env, own map[string]string) (*Session, error) {
 	id, started := c.begin()
 	defer c.end(id, started)
 	s := &Session{conn: c, id: id}
 	c.mu.Lock()
 	c.sessions[id] = s
 	c.mu.Unlock()
-	err := c.write(ctx, func() error { return c.out.JSON(wire.KindOpen, id, wire.Open{Args: args, Dir: dir, Env: env}) })
+	err := c.write(ctx, func() error {
+		return c.out.JSON(wire.KindOpen, id, wire.Open{Args: args, Dir: dir, Env: env, Own: own})
+	})
 	if err == nil {
 		var reply wire.Reply
 		if reply, err = c.awaitReply(ctx, started); err == nil && reply.Ready == nil {

@@ -11,7 +11,7 @@ type Kind uint8
 const (
 	// Interpreter channel, guest to interpreter.
 	KindCell    Kind = 0x01 // Cell: run this
-	KindPrepare Kind = 0x02 // Prepare: to a forked interpreter, before its first cell
+	KindPrepare Kind = 0x02 // Prepare: to an interpreter, before its first cell
 	KindFork    Kind = 0x03 // Empty: fork yourself; the sibling's descriptors come beside one byte behind the message
 
 	// Interpreter channel, interpreter to guest, and on from guest to daemon with the request's id.

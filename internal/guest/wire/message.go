@@ -23,7 +23,8 @@ type Ready struct {
 	PID int `json:"pid,omitempty"`
 }
 
-// Prepare makes a forked interpreter, which was started before anything of the lease was known, like a new one.
+// Prepare makes a forked interpreter, which was started before anything of the lease was known, like a new one. A started
+// one gets the variables of its caller by it.
 type Prepare struct {
 	Env map[string]string `json:"env"`
 	Dir string            `json:"dir"`
@@ -88,6 +89,8 @@ type Open struct {
 	Args []string          `json:"args"`
 	Dir  string            `json:"dir"`
 	Env  map[string]string `json:"env"`
+	// Own are the caller's variables, given to the interpreter when it is ready: they may hold what keeps it from starting.
+	Own map[string]string `json:"own,omitempty"`
 }
 
 // Exec sends a cell to a session. Events and at last a KindEnd carry the request's id.

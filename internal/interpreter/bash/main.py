@@ -15,10 +15,10 @@ from glovebox import channel as wire  # noqa: E402
 
 del sys.path[0]
 
-# Descriptors in the shell: its script comes by one, and it answers on the other, which the user's code does not have.
-SCRIPT, ANSWERS = 8, 9
+SCRIPT = 8  # the descriptor in the shell that its script comes by
 MAX_ANSWER = 4 << 20  # of one value
 INTERRUPTED = 130
+NOT_TAKEN = ("BASHOPTS", "BASH_VERSINFO", "EUID", "IFS", "PPID", "SHELLOPTS", "UID")
 NAME = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
 
 
@@ -27,16 +27,21 @@ class Gone(Exception):
 
 
 class Shell:
-    """The child, and the way to it."""
+    """The child, and the way to it.
+
+    The shell opens the pipe of its answers by a path, each time anew. A descriptor that it keeps, also one that it puts
+    aside while it runs the user's code, is in that code's reach, and in the way of the numbers that scripts use.
+    """
 
     def __init__(self):
         script, self._script = os.pipe()
+        # Both ends are ours, so that the path stays. That the shell is gone shows by its pidfd.
         self._answers, answers = os.pipe()
+        self.answers = f"/proc/{os.getpid()}/fd/{answers}"
         self.pid = os.fork()
         if self.pid == 0:
-            _become(script, answers)
+            _become(script)
         os.close(script)
-        os.close(answers)
         self._pidfd = os.pidfd_open(self.pid)
         self._unread = b""
 
@@ -46,6 +51,16 @@ class Shell:
             os.write(self._script, line.encode() + b"\n")
         except BrokenPipeError:
             pass
+
+    def forget(self):
+        """Drops what was said before it was asked for."""
+        import select
+
+        self._unread = b""
+        poll = select.poll()
+        poll.register(self._answers, select.POLLIN)
+        if poll.poll(0):
+            os.read(self._answers, MAX_ANSWER)  # a pipe holds less
 
     def until(self, mark, most=MAX_ANSWER):
         """Returns what the shell answers up to a byte. It raises Gone when the shell ends before."""
@@ -69,14 +84,11 @@ class Shell:
         return part
 
 
-def _become(script, answers):
+def _become(script):
     """In the child: turns into the shell."""
     try:
-        high = os.dup2(script, 20), os.dup2(answers, 21)
-        for descriptor, wanted in zip(high, (SCRIPT, ANSWERS)):
-            os.dup2(descriptor, wanted)
+        os.dup2(script, SCRIPT)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        os.closerange(10, 22)
         os.execv("/bin/bash", ["bash", "--noprofile", "--norc", f"/proc/self/fd/{SCRIPT}"])
     finally:
         os._exit(127)
@@ -91,7 +103,7 @@ class Session:
 
     def serve(self):
         try:
-            self.shell.say(f"exec {SCRIPT}<&-; source {HERE}/shell.bash; builtin printf '%s\\n' \"$BASH_VERSION\" >&{ANSWERS}")
+            self.shell.say(f"exec {SCRIPT}<&-; source {HERE}/shell.bash; builtin printf '%s\\n' \"$BASH_VERSION\" >|{self.shell.answers}")
             self.channel.send(wire.READY, {"language": "bash", "version": self.shell.until(b"\n").partition("(")[0]}, cell=0)
             while True:
                 message = self.channel.receive()
@@ -99,11 +111,22 @@ class Session:
                     os.read(3, 1)  # the byte that carries descriptors
                     self._done("error", 1, message[1])  # the shell is another process, and cannot be forked from here
                     continue
+                if message is not None and message[0] == wire.PREPARE:
+                    self._export(message[2])
+                    continue
                 if message is None or message[0] != wire.CELL:
                     os._exit(0)
                 self._run(message[1], message[2])
         except Gone:
             self._leave()
+
+    def _export(self, payload):
+        """Gives the shell the variables of its caller, but for those that a shell does not take from its environment."""
+        import json
+
+        for name, value in json.loads(payload)["env"].items():
+            if _is_name(name) and name not in NOT_TAKEN:
+                self.shell.say(f"export {name}={_quote(value)}")
 
     def _run(self, number, payload):
         import json
@@ -134,14 +157,19 @@ class Session:
         """Lets the shell run a cell, reads the values that were asked for, and returns the status."""
         path = self._write(cell)
         names = " ".join(name for name in cell.get("return") or () if _is_name(name))
-        line = f"BASH_ARGV0={_quote(cell['name'])}; source {_quote(path)} {ANSWERS}>&-; __glovebox_done $? {names} >&{ANSWERS} 2>/dev/null"
+        # What does not begin with this word was written by the cell, and not by the session's own line behind it.
+        word = os.urandom(8).hex()
+        tell = f"__glovebox_done \"$__glovebox_status\" {word} {names} >|{self.shell.answers} 2>/dev/null"
+        line = f"BASH_ARGV0={_quote(cell['name'])}; source {_quote(path)}; __glovebox_status=$?; {tell}"
         if cell.get("last"):
-            # Not before the values are told, and by the shell's own way out, with its EXIT trap.
-            line = line.replace("; __glovebox_done $?", "; __glovebox_status=$?; __glovebox_done $__glovebox_status")
-            line += f"; exec {ANSWERS}>&-; exit $__glovebox_status"
+            line += '; exit "$__glovebox_status"'  # the shell's own way out, with its EXIT trap
+        self.shell.forget()
         self.shell.say(line)
         while True:
-            kind, _, rest = self.shell.until(b"\n").partition(" ")
+            said, _, rest = self.shell.until(b"\n").partition(" ")
+            if said != word:
+                continue
+            kind, _, rest = rest.partition(" ")
             if kind == "done":
                 break
             self._value(kind, *rest.rsplit(" ", 1))

@@ -76,6 +76,7 @@ class Session {
       const messages = reader.take(bytes);
       if (messages === null) reallyExit(1);
       for (const message of messages) {
+        if (message.kind === kinds.PREPARE) prepare(message.payload);
         if (message.kind === kinds.CELL) this.#queue.push(message);
         if (message.kind === kinds.FORK) this.channel.done('error', 1, message.cell); // threads do not live through a fork
       }
@@ -247,6 +248,13 @@ class Session {
     }
     this.channel.flush();
   }
+}
+
+// prepare gives the process the variables of its caller. Options of the engine among them are those of its children.
+function prepare(payload) {
+  const { env } = parse(payload.toString());
+  Object.assign(process.env, env);
+  if (env.NODE_PATH !== undefined) require('module')._initPaths();
 }
 
 function serve(language, descriptor) {

@@ -80,11 +80,12 @@ class Session:
         while True:
             message = self.channel.receive()
             kind = message[0] if message else None
-            if kind == wire.PREPARE and self.folder is None:
+            if kind == wire.PREPARE:
                 from glovebox import lease
 
                 lease.apply(message[2])
-                self._enter_folder()
+                if self.folder is None:
+                    self._enter_folder()
                 _count_processors()
             elif kind == wire.FORK:
                 self._fork(message[1])
@@ -259,7 +260,7 @@ class generous:
 def _count_processors():
     """Isolated mode does not read PYTHON_CPU_COUNT, and a forked interpreter started before it was known."""
     count = os.environ.get("PYTHON_CPU_COUNT", "")
-    if count.isdigit():
+    if count.isascii() and count.isdigit() and len(count) < 6:
         os.cpu_count = os.process_cpu_count = lambda: int(count)
 
 
