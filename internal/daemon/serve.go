@@ -152,6 +152,7 @@ func (s *server) handler(authenticator gateway.Authenticator) (http.Handler, err
 	return gateway.New(gateway.Config{
 		Engine: s.system.Engine, Authenticator: authenticator, Hosts: hosts, Uploads: uploads(s.config), MaxJSON: int64(u.JSON),
 		MaxFile: int64(u.File), MaxRequest: int64(u.Request), MaxPosts: s.config.MaxRunning + s.config.MaxQueued, Log: s.log,
+		Answers: s.database,
 	})
 }
 

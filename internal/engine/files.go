@@ -112,20 +112,72 @@ func (f *Files) Stat(ctx context.Context, name string) (info sandbox.FileInfo, e
 	return info, err
 }
 
-// Read writes length bytes of a file from an offset on.
-func (f *Files) Read(ctx context.Context, name string, offset, length int64, w io.Writer) error {
+// Open opens a regular file for as long as use works with it.
+func (f *Files) Open(ctx context.Context, name string, use func(info sandbox.FileInfo, content io.ReadSeeker) error) error {
 	return f.do(ctx, func(ctx context.Context, _ *held, files sandbox.Files, paths []string) error {
-		content, err := files.Get(ctx, paths[0], offset)
-		if err != nil {
+		info, err := files.Stat(ctx, paths[0])
+		switch {
+		case err != nil:
 			return err
+		case info.Mode.IsDir():
+			return &Problem{Code: CodeInvalid, Text: fmt.Sprintf("%s is a folder: list it, or take it as an archive", clip(paths[0], MaxName))}
+		case !info.Mode.IsRegular() || info.Size < 0:
+			return &Problem{Code: CodeInvalid, Text: fmt.Sprintf("%s is not a regular file", clip(paths[0], MaxName))}
 		}
-		defer content.Close()
-		n, err := io.CopyN(w, content, length)
-		if errors.Is(err, io.EOF) {
-			return fmt.Errorf("file %s ended %d bytes early: it changed while it was read", paths[0], length-n)
-		}
-		return err
+		content := &content{ctx: ctx, files: files, path: paths[0], size: info.Size}
+		return errors.Join(use(info, content), content.close())
 	}, name)
+}
+
+// content reads a file from wherever it is told to.
+type content struct {
+	ctx    context.Context //nolint:containedctx // it bounds a Reader, whose Read takes none
+	files  sandbox.Files
+	path   string
+	size   int64
+	offset int64
+	open   io.ReadCloser
+}
+
+func (c *content) Read(p []byte) (int, error) {
+	if c.offset >= c.size {
+		return 0, io.EOF
+	}
+	if c.open == nil {
+		var err error
+		if c.open, err = c.files.Get(c.ctx, c.path, c.offset); err != nil {
+			return 0, err
+		}
+	}
+	n, err := c.open.Read(p[:min(int64(len(p)), c.size-c.offset)])
+	c.offset += int64(n)
+	return n, err
+}
+
+func (c *content) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += c.offset
+	case io.SeekEnd:
+		offset += c.size
+	}
+	if offset < 0 {
+		return 0, errors.New("seek before the beginning")
+	}
+	if offset == c.offset {
+		return offset, nil
+	}
+	c.offset = offset
+	return offset, c.close()
+}
+
+func (c *content) close() error {
+	if c.open == nil {
+		return nil
+	}
+	err := c.open.Close()
+	c.open = nil
+	return err
 }
 
 // List describes what is in a folder.

@@ -16,7 +16,7 @@ import (
 	"glovebox/internal/sandbox"
 )
 
-// fakeProcess is a program of the fake: echo WORDS, exit CODE, flood BYTES, cat, which repeats its input, deaf, which does
+// fakeProcess is a program of the fake: sh -c SCRIPT, echo WORDS, exit CODE, flood BYTES, cat, which repeats its input, deaf, which does
 // not read it, and sleep, which ends by a signal alone. With a terminal it tells each new size.
 type fakeProcess struct {
 	box     *fakeSandbox
@@ -51,7 +51,7 @@ func (s *fakeSandbox) Start(ctx context.Context, command sandbox.Command) (sandb
 	}
 	p := &fakeProcess{box: s, command: command, signals: make(chan int, 8), over: make(chan struct{}), eof: make(chan struct{})}
 	switch command.Args[0] {
-	case "echo", "exit", "flood", "cat", "deaf", "sleep":
+	case "echo", "exit", "flood", "cat", "deaf", "sleep", "sh":
 	default:
 		return nil, &sandbox.RefusedError{Reason: "program " + command.Args[0] + " is not in the PATH of the sandbox"}
 	}
@@ -84,6 +84,9 @@ func (p *fakeProcess) run(ctx context.Context) {
 			p.result.End = sandbox.EndExit
 		}
 		return
+	case "sh":
+		p.shell(p.command.Args[len(p.command.Args)-1])
+		return
 	case "cat":
 		wait = p.eof
 	}
@@ -106,6 +109,22 @@ func (p *fakeProcess) run(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true
+}
+
+// shell knows echo, to either stream, and exit.
+func (p *fakeProcess) shell(script string) {
+	for line := range strings.SplitSeq(script, ";") {
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 2 && words[0] == "exit":
+			p.result.End = sandbox.EndExit
+			p.result.ExitCode, _ = strconv.Atoi(words[1])
+		case len(words) == 3 && words[2] == ">&2":
+			p.command.Emit(sandbox.Event{Kind: sandbox.EventStderr, Text: []byte(words[1] + "\n")})
+		case len(words) > 1:
+			p.emit([]byte(strings.Join(words[1:], " ") + "\n"))
+		}
+	}
 }
 
 func (p *fakeProcess) emit(text []byte) {
