@@ -120,9 +120,9 @@ func (f *Files) Open(ctx context.Context, name string, use func(info sandbox.Fil
 		case err != nil:
 			return err
 		case info.Mode.IsDir():
-			return &Problem{Code: CodeInvalid, Text: fmt.Sprintf("%s is a folder: list it, or take it as an archive", clip(paths[0], MaxName))}
+			return &Problem{Code: CodeInvalid, Text: clip(paths[0], MaxName) + " is a folder: list it, or take it as an archive"}
 		case !info.Mode.IsRegular() || info.Size < 0:
-			return &Problem{Code: CodeInvalid, Text: fmt.Sprintf("%s is not a regular file", clip(paths[0], MaxName))}
+			return &Problem{Code: CodeInvalid, Text: clip(paths[0], MaxName) + " is not a regular file"}
 		}
 		content := &content{ctx: ctx, files: files, path: paths[0], size: info.Size}
 		return errors.Join(use(info, content), content.close())

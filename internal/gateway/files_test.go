@@ -74,7 +74,7 @@ func TestUploads(t *testing.T) {
 		r.ContentLength, r.Body = 2<<20, io.NopCloser(strings.NewReader(strings.Repeat("x", 2<<20)))
 	})
 	a.want(t, http.StatusRequestEntityTooLarge, "too_large", "1 MiB")
-	request, err := http.NewRequestWithContext(t.Context(), "PUT", b.URL+at(files, "a"), io.MultiReader(strings.NewReader("half"), brokenReader{}))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, b.URL+at(files, "a"), io.MultiReader(strings.NewReader("half"), brokenReader{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestWatch(t *testing.T) {
 	b := newBench(t, change{})
 	files := b.box(t, `{}`) + "/files"
 	b.ask(t, "PUT", at(files, "w/old"), "1", http.StatusOK)
-	request, err := http.NewRequestWithContext(t.Context(), "GET", b.URL+at(files+"/watch", "w"), http.NoBody)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.URL+at(files+"/watch", "w"), http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}

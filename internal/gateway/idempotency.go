@@ -111,7 +111,7 @@ func (g *Gateway) first(w http.ResponseWriter, r *http.Request, key string, next
 	ctx := context.WithoutCancel(r.Context())
 	tenant := caller(r).Tenant
 	recorded.settle = func(answer string) {
-		err := error(nil)
+		var err error
 		if answer == "" {
 			err = g.Answers.Unclaim(ctx, tenant, key)
 		} else {

@@ -91,7 +91,7 @@ func (o operation) key() operation {
 // object is a part of the document.
 type object = map[string]any
 
-var pathParameter = regexp.MustCompile(`\{([a-z]+)(\.\.\.)?\}`) //nolint:gochecknoglobals // a constant
+var pathParameter = regexp.MustCompile(`\{([a-z]+)(\.\.\.)?\}`)
 
 // describe makes the document and the page.
 func (g *Gateway) describe() error {
@@ -195,7 +195,7 @@ func (r route) parameters() (list []object) {
 // noun is what the route is about: the last fixed plural of its path.
 func (r route) noun() string {
 	noun := "server"
-	for _, part := range strings.Split(r.path, "/") {
+	for part := range strings.SplitSeq(r.path, "/") {
 		switch part {
 		case "executions", "sandboxes", "sessions", "files", "processes":
 			noun = part
@@ -205,11 +205,12 @@ func (r route) noun() string {
 }
 
 func (r route) operationID() string {
-	id := strings.ToLower(r.method)
+	var id strings.Builder
+	id.WriteString(strings.ToLower(r.method))
 	for _, part := range strings.FieldsFunc(strings.TrimPrefix(r.path, "/v1"), func(c rune) bool { return c == '/' || c == '.' || c == '{' || c == '}' }) {
-		id += strings.ToUpper(part[:1]) + part[1:]
+		id.WriteString(strings.ToUpper(part[:1]) + part[1:])
 	}
-	return id
+	return id.String()
 }
 
 func (g *Gateway) getDocument(w http.ResponseWriter, _ *http.Request) {

@@ -43,7 +43,7 @@ func (e *eventReader) next(t *testing.T) (found event) {
 
 func (b *bench) follow(t *testing.T, path string) *eventReader {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), "GET", b.URL+path, http.NoBody)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.URL+path, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}

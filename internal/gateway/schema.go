@@ -101,8 +101,7 @@ func (s *schemas) fields(kind reflect.Type, answer bool, omit []string) object {
 }
 
 func (s *schemas) collect(kind reflect.Type, answer bool, omit []string, properties object, required *[]string) {
-	for i := range kind.NumField() {
-		field := kind.Field(i)
+	for field := range kind.Fields() {
 		if field.Anonymous && jsonName(field) == "" {
 			embedded := field.Type
 			if embedded.Kind() == reflect.Pointer {

@@ -56,7 +56,7 @@ func (g *Gateway) attach(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // it has answered
 	}
-	defer conn.CloseNow()
+	defer func() { _ = conn.CloseNow() }() // closed already is fine
 	conn.SetReadLimit(maxTerminalMessage)
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)

@@ -62,7 +62,9 @@ func TestSessionsOfEveryLanguage(t *testing.T) {
 	n.cell(t, "console.log(typeof globalThis.x)", call{"session": "js"}).says(t, "undefined")
 
 	running := make(chan *execution, 1)
-	go func() { running <- n.cell(t, "import time\nopen('runs','w').close()\ntime.sleep(60)", call{"session": "py"}) }()
+	go func() {
+		running <- n.cell(t, "import time\nopen('runs','w').close()\ntime.sleep(60)", call{"session": "py"})
+	}()
 	n.until(t, "runs")
 	n.in(t, "POST", "/execute", strings.NewReader(`{"session": "py", "code": "1"}`), http.StatusConflict)
 	n.in(t, "POST", "/sessions/py/interrupt", nil, http.StatusNoContent)
