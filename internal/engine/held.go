@@ -274,6 +274,9 @@ func (e *Engine) ExecuteIn(ctx context.Context, id sandbox.ID, name string, requ
 		return nil, err
 	}
 	defer h.leave(e.Now)
+	if err := e.open(); err != nil { // before it is told that the session is busy: it will not be free again
+		return nil, err
+	}
 	if err := h.begin(s); err != nil {
 		return nil, err
 	}

@@ -160,7 +160,7 @@ func (e *Engine) StartProcess(ctx context.Context, tenant string, id sandbox.ID,
 		return Process{}, err
 	}
 	defer leave()
-	if err := spec.validate(); err != nil {
+	if err := errors.Join(spec.validate(), e.open()); err != nil {
 		return Process{}, err
 	}
 	name, err := h.reserveProcess()

@@ -84,7 +84,7 @@ func (e *Engine) OpenSession(ctx context.Context, tenant string, id sandbox.ID, 
 		return Session{}, err
 	}
 	defer leave()
-	if err := spec.validate(h); err != nil {
+	if err := errors.Join(spec.validate(h), e.open()); err != nil {
 		return Session{}, err
 	}
 	// Its place is taken first, so that no more are started than may be.

@@ -26,6 +26,16 @@ func (e *Engine) visit(ctx context.Context, tenant string, id sandbox.ID) (*held
 	return h, ctx, func() { part(); h.leave(e.Now) }, nil
 }
 
+// open refuses new work in sandboxes while the server shuts down.
+func (e *Engine) open() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return shuttingDown()
+	}
+	return nil
+}
+
 // explain makes a Problem of what went wrong inside a sandbox, and leaves what it does not know.
 func (h *held) explain(err error) error {
 	var problem *Problem

@@ -146,7 +146,7 @@ func (r *Reader) entry(header header, name string, size int64) (Entry, error) {
 	if name == "" {
 		name = header.name
 	}
-	entry := Entry{Mode: fs.FileMode(header.mode & 0o777)} //nolint:gosec // nine bits
+	entry := Entry{Mode: fs.FileMode(header.mode & 0o777)}
 	switch header.flag {
 	case '0', 0, '7':
 		entry.Kind = File

@@ -17,21 +17,21 @@ import (
 
 func limits() untar.Limits { return untar.Limits{Entries: 20, Bytes: 1 << 20, Depth: 8} }
 
-func made(t testing.TB, format tar.Format, headers ...tar.Header) []byte {
-	t.Helper()
+func made(tb testing.TB, format tar.Format, headers ...tar.Header) []byte {
+	tb.Helper()
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
 	for _, h := range headers {
 		h.Format = format
 		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if _, err := io.WriteString(w, strings.Repeat("x", int(h.Size))); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	if err := w.Close(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return archive.Bytes()
 }
