@@ -11,7 +11,7 @@ IMAGE ?= python
 ADDR ?=
 DEMO_OUT ?= demo-out
 
-.PHONY: test-vm soak long help setup setup-test build image run demo test vet race escape fuzz bench lint clean
+.PHONY: test-vm soak large long help setup setup-test build image run demo test vet race escape fuzz bench lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -59,6 +59,9 @@ test-vm: image ## the native backend and doctor on cgroup version 2 alone, in an
 
 soak: build ## half an hour of load; what must stay flat is printed and judged (not part of CI)
 	@scripts/soak $(SOAK)
+
+large: build ## a file of 1 GiB into a sandbox and out of it, with the server's memory measured (2 GB of memory; not part of CI)
+	@GLOVEBOX_LARGE=1024 scripts/gotest -v -count=1 -run TestLargeFiles ./test/blackbox
 
 long: ## 1,000 sandboxes that are killed while they are made, and 1,000 joins under attack (minutes; root)
 	@scripts/gotest -v -count=1 -timeout=60m -run 'TestCyclesLeaveNothing|TestJoins' ./internal/backend/native ./test/escapes -long

@@ -11,16 +11,28 @@ import (
 
 // Sandbox describes a sandbox that lives between executions.
 type Sandbox struct {
-	ID      string    `json:"id"`
-	Backend string    `json:"backend"`
-	Image   string    `json:"image"`
-	Policy  string    `json:"policy"`
-	Created time.Time `json:"created"`
+	ID string `json:"id"`
+	// State is idle or busy.
+	State    string    `json:"state"`
+	Backend  string    `json:"backend"`
+	Image    string    `json:"image"`
+	Policy   string    `json:"policy"`
+	Language string    `json:"language"`
+	Created  time.Time `json:"created"`
 	// Sessions are the interpreters in it, by name, main first.
-	Sessions []string `json:"sessions"`
+	Sessions []string          `json:"sessions"`
+	Metadata map[string]string `json:"metadata"`
+	Limits   map[string]Limit  `json:"limits"`
+	Lease    Lease             `json:"lease"`
 	// IdleUntil is when it ends if nobody uses it, Until when it ends in any case.
 	IdleUntil time.Time `json:"idle_until"`
 	Until     time.Time `json:"until"`
+}
+
+// Lease is how long a sandbox may stay unused, and how long it lives at all, in seconds.
+type Lease struct {
+	Idle float64 `json:"idle_seconds"`
+	Hard float64 `json:"hard_seconds"`
 }
 
 // Sandboxes is what can be done with sandboxes that live between executions. A Problem expired says that a sandbox's

@@ -161,7 +161,7 @@ func (s *server) handler(authenticator gateway.Authenticator) (http.Handler, err
 		Engine: s.system.Engine, Authenticator: authenticator, Hosts: hosts(c), Uploads: uploads(c), MaxJSON: int64(c.Uploads.JSON),
 		MaxFile: int64(c.Uploads.File), MaxRequest: int64(c.Uploads.Request), MaxPosts: c.MaxRunning + c.MaxQueued,
 		MaxPostsEach: c.MaxRunning + min(c.MaxQueued, c.MaxQueuedEach), PerMinute: s.perMinute, Ready: s.ready, Usage: s.account.Report,
-		Metrics: s.metrics.Handler(), Observe: s.metrics.Request, Log: s.log,
+		Metrics: s.metrics.Handler(), Observe: s.metrics.Request, Answers: s.system.database, Log: s.log,
 	})
 	if err == nil {
 		s.gateways = append(s.gateways, g)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -21,7 +20,7 @@ const (
 	MaxHeld = 64
 	// MaxSessions is how many sessions one may have.
 	MaxSessions = 32
-	// IdleLease is how long one may stay unused, and HardLease how long it lives at all.
+	// IdleLease is how long one may stay unused, and HardLease how long it lives at all, unless its Terms say otherwise.
 	IdleLease = 5 * time.Minute
 	HardLease = time.Hour
 )
@@ -29,14 +28,28 @@ const (
 // MainSession is the session that a sandbox begins with.
 const MainSession = "main"
 
+// HeldState is what a held sandbox does.
+type HeldState string
+
+// The states: something is being done in it, or nothing. Processes of its own do not count.
+const (
+	HeldIdle HeldState = "idle"
+	HeldBusy HeldState = "busy"
+)
+
 // Held describes a sandbox that lives between executions.
 type Held struct {
-	ID       sandbox.ID `json:"id"`
-	Backend  string     `json:"backend"`
-	Image    string     `json:"image"`
-	Policy   string     `json:"policy"`
-	Created  time.Time  `json:"created"`
-	Sessions []string   `json:"sessions"`
+	ID       sandbox.ID        `json:"id"`
+	State    HeldState         `json:"state"`
+	Backend  string            `json:"backend"`
+	Image    string            `json:"image"`
+	Policy   string            `json:"policy"`
+	Language string            `json:"language"`
+	Created  time.Time         `json:"created"`
+	Sessions []string          `json:"sessions"`
+	Metadata map[string]string `json:"metadata"`
+	Limits   map[string]Limit  `json:"limits"`
+	Lease    LeaseTerms        `json:"lease"`
 	// IdleUntil is when it ends if nobody uses it, Until when it ends in any case.
 	IdleUntil time.Time `json:"idle_until"`
 	Until     time.Time `json:"until"`
@@ -48,22 +61,25 @@ type held struct {
 	box   sandbox.Sandbox
 	give  func()        // its quotas
 	cells time.Duration // processor time of its cells; guarded by mu
-	until time.Time
-	ended bool        // guarded by the engine's mu
-	timer *time.Timer // guarded by the engine's mu; nil until the sandbox is made
+	ended bool          // guarded by the engine's mu
+	timer *time.Timer   // guarded by the engine's mu; nil until the sandbox is made
 
 	// over closes when the sandbox is gone; left is what went wrong then.
 	over chan struct{}
 	left error
 
-	mu       sync.Mutex
-	sessions map[string]sandbox.Session
-	order    []string
-	next     int
-	idle     time.Time
-	running  int
-	why      error // why it ends, or ended
-	inside   map[*context.CancelCauseFunc]bool
+	mu        sync.Mutex
+	terms     Terms
+	sessions  map[string]*heldSession
+	order     []string
+	next      int
+	idle      time.Time
+	until     time.Time
+	running   int
+	watches   int
+	why       error // why it ends, or ended
+	inside    map[*context.CancelCauseFunc]bool
+	processes processes
 }
 
 // Hold makes a sandbox that lives until Release or the end of its lease, with one open session. The request's Code is not
@@ -75,8 +91,9 @@ func (e *Engine) Hold(ctx context.Context, request Request) (_ Held, err error) 
 		request.release()
 		return Held{}, err
 	}
+	terms := request.Terms.orDefault()
 	h := &held{
-		plan: p, sessions: make(map[string]sandbox.Session), until: e.Now().Add(HardLease), over: make(chan struct{}),
+		plan: p, terms: terms, sessions: make(map[string]*heldSession), until: e.Now().Add(terms.Hard), over: make(chan struct{}),
 		inside: make(map[*context.CancelCauseFunc]bool),
 	}
 	if err := e.admit(h); err != nil {
@@ -102,12 +119,12 @@ func (e *Engine) Hold(ctx context.Context, request Request) (_ Held, err error) 
 		}
 		return Held{}, &Problem{Code: CodeInternal, Text: "the sandbox could not be made: " + result.Detail, Err: err}
 	}
-	h.add(MainSession, session)
+	h.add(&heldSession{name: MainSession, spec: sandbox.OpenSpec{Language: request.Language}, created: e.Now(), live: session})
 	h.touch(e.Now())
 	e.mu.Lock()
 	closed := e.closed
 	if !closed {
-		h.timer = time.AfterFunc(IdleLease, func() { e.expire(h) })
+		h.timer = time.AfterFunc(min(terms.Idle, terms.Hard), func() { e.expire(h) })
 	}
 	e.mu.Unlock()
 	if closed {
@@ -222,14 +239,14 @@ func (e *Engine) ForkHeld(ctx context.Context, tenant string, id sandbox.ID, nam
 	if err != nil {
 		return nil, err
 	}
-	if language := h.request.Language; language != sandbox.WarmLanguage {
-		return nil, &Problem{Code: CodeUnsupported, Text: fmt.Sprintf("a session of %s cannot be forked: only %s can", language, sandbox.WarmLanguage)}
-	}
-	session, err := h.enter(name)
+	s, session, err := h.enter(name)
 	if err != nil {
 		return nil, err
 	}
 	defer h.leave(e.Now)
+	if language := s.spec.Language; language != sandbox.WarmLanguage {
+		return nil, &Problem{Code: CodeUnsupported, Text: fmt.Sprintf("a session of %s cannot be forked: only %s can", language, sandbox.WarmLanguage)}
+	}
 	ctx, leave := h.join(ctx)
 	defer leave()
 	forker, ok := session.(sandbox.Forker)
@@ -248,7 +265,7 @@ func (e *Engine) ForkHeld(ctx context.Context, tenant string, id sandbox.ID, nam
 			return names, &Problem{Code: CodeInvalid, Err: err, Text: fmt.Sprintf(
 				"the session could not be forked (%d of %d siblings were made): %v", len(names), count, err)}
 		}
-		name, err := h.addNext(sibling)
+		name, err := h.addNext(sibling, s.spec, e.Now())
 		if err != nil {
 			return names, errors.Join(err, sibling.Close(context.WithoutCancel(ctx)))
 		}
@@ -265,13 +282,20 @@ func (e *Engine) ExecuteIn(ctx context.Context, id sandbox.ID, name string, requ
 	if err != nil {
 		return nil, err
 	}
-	session, err := h.enter(name)
+	s, session, err := h.enter(name)
 	if err != nil {
 		return nil, err
 	}
 	defer h.leave(e.Now)
+	if err := e.open(); err != nil { // before it is told that the session is busy: it will not be free again
+		return nil, err
+	}
+	if err := h.begin(s); err != nil {
+		return nil, err
+	}
+	defer h.finish(s)
 	request.Policy, request.Image, request.Backend = h.request.Policy, h.request.Image, h.backend.Name()
-	request.Language = h.request.Language
+	request.Language = s.spec.Language
 	p, err := e.plan(&request)
 	if err != nil {
 		return nil, err
@@ -302,24 +326,9 @@ func (e *Engine) ExecuteIn(ctx context.Context, id sandbox.ID, name string, requ
 	case h.ending():
 		<-h.over // an answer that tells of the sandbox's end comes when nothing of it is left
 	case err == nil && record.StateReset:
-		e.reopen(ctx, h, name)
+		e.reopen(ctx, h, s, session)
 	}
 	return record, err
-}
-
-// reopen puts a new interpreter in the place of one that is gone. Without one the session is over.
-func (e *Engine) reopen(ctx context.Context, h *held, name string) {
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), e.Patience.Setup, errWatchdog)
-	defer cancel()
-	session, err := h.box.Open(ctx, sandbox.OpenSpec{Language: h.request.Language})
-	if err == nil {
-		h.replace(name, session)
-		return
-	}
-	h.remove(name)
-	if errors.Is(err, sandbox.ErrGone) {
-		_ = e.drop(h, err) // it is in the log
-	}
 }
 
 // drop ends a sandbox for a reason, which is the end of what runs in it. Whoever comes second waits for the first. The
@@ -365,9 +374,9 @@ func (e *Engine) expire(h *held) {
 		}
 		return
 	}
-	why := &leaseError{at: now, text: fmt.Sprintf("it was not used for %v", IdleLease)}
+	why := &leaseError{at: now, text: fmt.Sprintf("it was not used for %v", h.lease().Idle)}
 	if !now.Before(h.until) {
-		why.text = fmt.Sprintf("a sandbox lives for %v at most", HardLease)
+		why.text = fmt.Sprintf("it was to live for %v at most", h.lease().Hard)
 	}
 	e.Log.Info("the lease of a sandbox ended", "id", h.id, "why", why.text)
 	_ = e.drop(h, why) // it is in the log
@@ -387,87 +396,4 @@ func (e *Engine) releaseAll() {
 		group.Go(func() { _ = e.drop(h, ErrShutdown) }) // it is in the log
 	}
 	group.Wait()
-}
-
-func (h *held) describe() Held {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return Held{
-		ID: h.id, Backend: h.backend.Name(), Image: h.image, Policy: h.request.Policy, Created: h.created,
-		Sessions: append([]string{}, h.order...), IdleUntil: h.idle, Until: h.until,
-	}
-}
-
-func (h *held) touch(now time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.idle = now.Add(IdleLease)
-}
-
-// enter finds a session and keeps the sandbox alive until leave.
-func (h *held) enter(name string) (sandbox.Session, error) {
-	if name == "" {
-		name = MainSession
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	session := h.sessions[name]
-	if session == nil {
-		return nil, notFound(fmt.Sprintf("sandbox %s has no session %q: it has %v", h.id, clip(name, MaxName), h.order))
-	}
-	h.running++
-	return session, nil
-}
-
-func (h *held) leave(now func() time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.running--
-	h.idle = now().Add(IdleLease)
-}
-
-func (h *held) add(name string, session sandbox.Session) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.sessions[name] = session
-	h.order = append(h.order, name)
-}
-
-// addNext gives a sibling its name.
-func (h *held) addNext(session sandbox.Session) (string, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.sessions) >= MaxSessions {
-		return "", &Problem{Code: CodeOverloaded, Text: fmt.Sprintf("a sandbox may have %d sessions", MaxSessions)}
-	}
-	h.next++
-	name := "fork" + strconv.Itoa(h.next)
-	h.sessions[name] = session
-	h.order = append(h.order, name)
-	return name, nil
-}
-
-func (h *held) replace(name string, session sandbox.Session) {
-	if name == "" {
-		name = MainSession
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.sessions[name] = session
-}
-
-// remove forgets a session whose interpreter is gone.
-func (h *held) remove(name string) {
-	if name == "" {
-		name = MainSession
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.sessions, name)
-	for i, other := range h.order {
-		if other == name {
-			h.order = append(h.order[:i:i], h.order[i+1:]...)
-			break
-		}
-	}
 }

@@ -3,8 +3,10 @@
 package engine_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"glovebox/internal/engine"
 	"glovebox/internal/sandbox"
@@ -113,4 +115,42 @@ func TestHeldFaults(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNothingNewWhileDraining: a session that is busy is not said to be so by a server that shuts down, since it will not be
+// free again; nothing else is begun either.
+func TestNothingNewWhileDraining(t *testing.T) {
+	b := newBench(t, nil)
+	held, err := b.Hold(t.Context(), engine.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, hurry := context.WithCancelCause(context.Background())
+	started, ended, closed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = b.ExecuteIn(ctx, held.ID, "", engine.Request{Code: "spin"}, nil, func(sandbox.ID) { close(started) })
+	}()
+	<-started
+	go func() { defer close(closed); b.Close(ctx) }()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		_, err = b.Hold(t.Context(), engine.Request{})
+		if engine.CodeOf(err) == engine.CodeShuttingDown || time.Now().After(deadline) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, cell := b.ExecuteIn(t.Context(), held.ID, "", engine.Request{Code: "print 1"}, nil, begun)
+	_, session := b.OpenSession(t.Context(), mine, held.ID, engine.SessionSpec{})
+	_, process := b.StartProcess(t.Context(), mine, held.ID, engine.ProcessSpec{Args: []string{"sleep"}})
+	for name, err := range map[string]error{"a cell": cell, "a session": session, "a process": process} {
+		if engine.CodeOf(err) != engine.CodeShuttingDown {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	hurry(engine.ErrShutdown)
+	<-ended
+	<-closed
 }

@@ -31,6 +31,10 @@ const (
 	CodeCanceled     Code = "canceled" // the caller gave up before anything ran
 	CodeNotFound     Code = "not_found"
 	CodeRunning      Code = "still_running" // the execution is not over yet
+	CodeBusy         Code = "busy"          // what was asked to do something does something else
+	CodeEnded        Code = "ended"         // the process has ended
+	CodeExists       Code = "exists"        // the name is taken
+	CodeDenied       Code = "denied"        // not allowed to the user inside the sandbox
 	CodeStorage      Code = "storage"       // the data folder cannot be written
 	CodeInternal     Code = "internal"
 )

@@ -56,6 +56,8 @@ type Request struct {
 	// Fresh asks for an interpreter of the run's own, started for it rather than forked: forks of one zygote share the
 	// layout of their memory and their hash seed.
 	Fresh bool
+	// Terms are those of a sandbox that is held; an execution has none.
+	Terms Terms
 	// Release is called once when the execution no longer needs Files, also when the request is refused.
 	Release func()
 }
@@ -77,7 +79,7 @@ func (r *Request) release() {
 // validate lists every fault of the request's own fields.
 func (r *Request) validate() error {
 	return errors.Join(
-		r.validateCode(), r.validateFiles(), r.validateEnv(), r.validateInputs(), r.validateReturn(),
+		r.validateCode(), r.validateFiles(), r.validateEnv(), r.validateInputs(), r.validateReturn(), r.Terms.validate(),
 	)
 }
 

@@ -21,6 +21,13 @@ func (g *Gateway) postExecution(w http.ResponseWriter, r *http.Request) {
 		g.fail(w, r, err)
 		return
 	}
+	if err := asked.from.unheld(); err != nil {
+		if asked.Release != nil {
+			asked.Release()
+		}
+		g.fail(w, r, err)
+		return
+	}
 	asked.MustHaveCode = true
 	asked.owned(r)
 	if asked.detach {
@@ -95,6 +102,7 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, stay bool, run 
 	case x.Status.End() == sandbox.EndInfra:
 		g.problem(w, problem{Status: http.StatusInternalServerError, Code: "infra", Detail: x.Message, Execution: x})
 	default:
+		w.Header().Set("Location", "/v1/executions/"+string(x.ID))
 		g.json(w, http.StatusOK, x)
 	}
 }
@@ -129,6 +137,10 @@ func (g *Gateway) getOutput(w http.ResponseWriter, r *http.Request) {
 	g.serveFile(w, r, file, stream+".txt", "text/plain; charset=utf-8")
 }
 
+type artifactList struct {
+	Artifacts []artifact.Artifact `json:"artifacts"`
+}
+
 // getArtifacts lists the files that an execution left.
 func (g *Gateway) getArtifacts(w http.ResponseWriter, r *http.Request) {
 	x, err := g.Engine.Get(caller(r).Tenant, sandbox.ID(r.PathValue("id")))
@@ -136,7 +148,7 @@ func (g *Gateway) getArtifacts(w http.ResponseWriter, r *http.Request) {
 		g.fail(w, r, err)
 		return
 	}
-	g.json(w, http.StatusOK, map[string]any{"artifacts": x.Artifacts})
+	g.json(w, http.StatusOK, artifactList{x.Artifacts})
 }
 
 func (g *Gateway) getArtifact(w http.ResponseWriter, r *http.Request) {

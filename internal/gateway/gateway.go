@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -30,10 +31,35 @@ type Engine interface {
 	OpenOutput(tenant string, id sandbox.ID, stream string) (store.File, error)
 	Keeper
 
+	Sandboxes
+}
+
+// Sandboxes is what the gateway needs for sandboxes that live between executions.
+type Sandboxes interface {
 	Hold(ctx context.Context, request engine.Request) (engine.Held, error)
+	ListHeld(tenant string, filter engine.HeldFilter) (found []engine.Held, next string, err error)
+	UpdateHeld(ctx context.Context, tenant string, id sandbox.ID, change engine.HeldChange) (engine.Held, error)
 	Held(tenant string, id sandbox.ID) (engine.Held, error)
 	Release(tenant string, id sandbox.ID) error
 	ForkHeld(ctx context.Context, tenant string, id sandbox.ID, session string, count int) ([]string, error)
+
+	OpenSession(ctx context.Context, tenant string, id sandbox.ID, spec engine.SessionSpec) (engine.Session, error)
+	SessionsIn(tenant string, id sandbox.ID) ([]engine.Session, error)
+	InterruptSession(ctx context.Context, tenant string, id sandbox.ID, name string) error
+	RestartSession(ctx context.Context, tenant string, id sandbox.ID, name string) (engine.Session, error)
+	CloseSession(ctx context.Context, tenant string, id sandbox.ID, name string) error
+
+	FilesIn(tenant string, id sandbox.ID) (*engine.Files, error)
+
+	StartProcess(ctx context.Context, tenant string, id sandbox.ID, spec engine.ProcessSpec) (engine.Process, error)
+	ProcessesIn(tenant string, id sandbox.ID) ([]engine.Process, error)
+	Process(ctx context.Context, tenant string, id sandbox.ID, name string, wait time.Duration) (engine.Process, error)
+	ProcessOutput(ctx context.Context, tenant string, id sandbox.ID, name string, offset int64, wait bool) (engine.Printed, error)
+	WriteProcess(ctx context.Context, tenant string, id sandbox.ID, name string, input io.Reader, last bool) (int64, error)
+	SignalProcess(ctx context.Context, tenant string, id sandbox.ID, name string, signal int) error
+	ResizeProcess(ctx context.Context, tenant string, id sandbox.ID, name string, size sandbox.TerminalSize) error
+	RemoveProcess(ctx context.Context, tenant string, id sandbox.ID, name string) error
+
 	ExecuteIn(ctx context.Context, id sandbox.ID, session string, request engine.Request, sink engine.Sink, begun func(sandbox.ID)) (*engine.Execution, error)
 }
 
@@ -68,6 +94,8 @@ type Config struct {
 	// Metrics answers who asks for metrics; nil is nobody. Observe is told of every answer, with the route's pattern.
 	Metrics http.Handler
 	Observe func(method, route string, status int, took time.Duration)
+	// Answers keeps those to requests with an Idempotency-Key; without it such a key is refused.
+	Answers Answers
 	Log     *slog.Logger
 }
 
@@ -77,6 +105,11 @@ const (
 	writePatience = time.Minute      // for each piece of an answer
 	keepAlive     = 15 * time.Second // between signs of life of a stream
 	retryAfter    = "2"              // seconds
+
+	// maxTransfers bounds the files that are on their way at once, and maxFollowers those who follow a sandbox: its output,
+	// its files, a terminal.
+	maxTransfers = 64
+	maxFollowers = 256
 )
 
 // Gateway is an http.Handler.
@@ -88,7 +121,11 @@ type Gateway struct {
 	rates     *auth.Rates
 	readiness readiness
 	hosts     atomic.Pointer[[]string]
-	handler   http.Handler
+
+	transfers, followers chan struct{}
+	handler, mux         http.Handler
+	// document is the description of the table, and page the readable form of it.
+	document, page []byte
 }
 
 // New returns a Gateway.
@@ -108,8 +145,13 @@ func New(config Config) (*Gateway, error) {
 		bodies:  newBudget("large requests are being read", bodiesAtOnce*config.MaxJSON, bodiesAtOnce/2*config.MaxJSON),
 		uploads: newBudget("uploads are under way", uploadsAtOnce*config.MaxRequest, uploadsAtOnce/2*config.MaxRequest),
 	}
+	g.transfers, g.followers = make(chan struct{}, maxTransfers), make(chan struct{}, maxFollowers)
+	if err := g.describe(); err != nil {
+		return nil, err
+	}
 	g.SetHosts(config.Hosts)
-	g.handler = g.measured(g.recovering(g.guarded(g.routes())))
+	g.mux = g.routes()
+	g.handler = g.measured(g.recovering(g.guarded(g.mux)))
 	return g, nil
 }
 

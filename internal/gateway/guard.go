@@ -50,7 +50,7 @@ func (g *Gateway) guarded(next http.Handler) http.Handler {
 			g.problem(w, problem{Status: http.StatusForbidden, Code: "unknown_host", Detail: "this server is not reached under that name: use a loopback name, or add the name to hosts in the configuration"})
 		case !g.knownOrigin(r):
 			g.problem(w, problem{Status: http.StatusForbidden, Code: "unknown_origin", Detail: "pages of other origins may not use this server"})
-		case r.URL.Path == "/healthz" || r.URL.Path == "/readyz":
+		case r.URL.Path == "/healthz" || r.URL.Path == "/readyz" || r.URL.Path == documentPath || r.URL.Path == pagePath:
 			next.ServeHTTP(w, r)
 		default:
 			if who := g.authenticate(w, r); who != nil {

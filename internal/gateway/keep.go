@@ -69,6 +69,11 @@ func (g *Gateway) listExecutions(w http.ResponseWriter, r *http.Request) {
 	g.json(w, http.StatusOK, list)
 }
 
+// codeAnswer is the code of an execution.
+type codeAnswer struct {
+	Code string `json:"code"`
+}
+
 // getCode answers with the code of an execution; that it was read is recorded.
 func (g *Gateway) getCode(w http.ResponseWriter, r *http.Request) {
 	source, err := g.Engine.Code(r.Context(), caller(r), sandbox.ID(r.PathValue("id")))
@@ -76,7 +81,7 @@ func (g *Gateway) getCode(w http.ResponseWriter, r *http.Request) {
 		g.fail(w, r, err)
 		return
 	}
-	g.json(w, http.StatusOK, map[string]string{"code": source})
+	g.json(w, http.StatusOK, codeAnswer{source})
 }
 
 // deleteTenant removes everything of a tenant.

@@ -82,7 +82,9 @@ func statusOf(code engine.Code) int {
 		return http.StatusNotFound
 	case engine.CodeExpired:
 		return http.StatusGone
-	case engine.CodeRunning:
+	case engine.CodeDenied:
+		return http.StatusForbidden
+	case engine.CodeRunning, engine.CodeBusy, engine.CodeExists, engine.CodeEnded:
 		return http.StatusConflict
 	case engine.CodeStorage:
 		return http.StatusInsufficientStorage

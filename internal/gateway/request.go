@@ -37,6 +37,35 @@ type executionRequest struct {
 	Detach bool `json:"detach"`
 	// CancelOnDisconnect is true unless it is said to be false.
 	CancelOnDisconnect *bool `json:"cancel_on_disconnect"`
+
+	// Metadata and Lease are those of a sandbox that lives between executions.
+	Metadata map[string]string `json:"metadata"`
+	Lease    leaseRequest      `json:"lease"`
+}
+
+// leaseRequest says how long a sandbox may stay unused, and how long it may live at all.
+type leaseRequest struct {
+	Idle *seconds `json:"idle"`
+	Hard *seconds `json:"hard"`
+}
+
+func (l leaseRequest) terms(metadata map[string]string) engine.Terms {
+	terms := engine.Terms{Metadata: metadata}
+	if l.Idle != nil {
+		terms.Idle = max(time.Duration(*l.Idle), 1) // zero is too short, and no default
+	}
+	if l.Hard != nil {
+		terms.Hard = max(time.Duration(*l.Hard), 1)
+	}
+	return terms
+}
+
+// unheld refuses what only a sandbox that is held has.
+func (q *executionRequest) unheld() error {
+	if q.Metadata != nil || q.Lease != (leaseRequest{}) {
+		return invalid("metadata and lease are those of a sandbox that lives between executions: leave them out, or make one with POST /v1/sandboxes")
+	}
+	return nil
 }
 
 type fileRequest struct {
@@ -117,6 +146,8 @@ func (l limitsRequest) overrides() (policy.Overrides, error) {
 // asked is a decoded request.
 type asked struct {
 	engine.Request
+	// from is the request as it was sent.
+	from   *executionRequest
 	detach bool
 	// stay says that the run goes on when the client leaves.
 	stay bool
@@ -133,9 +164,10 @@ func (q *executionRequest) asked() (*asked, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &asked{detach: q.Detach, stay: q.CancelOnDisconnect != nil && !*q.CancelOnDisconnect, Request: engine.Request{
+	a := &asked{from: q, detach: q.Detach, stay: q.CancelOnDisconnect != nil && !*q.CancelOnDisconnect, Request: engine.Request{
 		Code: q.Code, Name: q.Name, Language: q.Language, Policy: q.Policy, Limits: overrides, Image: q.Image,
 		Backend: q.Backend, Env: q.Env, Inputs: q.Inputs, Return: q.Return, Fresh: q.Fresh,
+		Terms: q.Lease.terms(q.Metadata),
 	}}
 	for _, file := range q.Files {
 		a.Files = append(a.Files, sandbox.InputFile{Name: file.Name, Open: func() (io.ReadCloser, error) {
@@ -206,36 +238,4 @@ func (g *Gateway) decodeJSON(body io.Reader) (*asked, error) {
 		return nil, invalid("%w", err)
 	}
 	return a, nil
-}
-
-// strictJSON reads exactly one object and refuses unknown fields.
-func strictJSON(body io.Reader, into any) error {
-	decoder := json.NewDecoder(body)
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(into)
-	if err == nil {
-		if _, more := decoder.Token(); !errors.Is(more, io.EOF) {
-			if _, tooLarge := errors.AsType[*http.MaxBytesError](more); tooLarge {
-				return more
-			}
-			return invalid("the body has more than one JSON object")
-		}
-		return nil
-	}
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return err
-	}
-	if _, known := errors.AsType[*engine.Problem](err); known {
-		return err
-	}
-	if errors.Is(err, io.EOF) {
-		return invalid("the body is empty: send a JSON object, at least {}")
-	}
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		if wrong.Field == "" {
-			return invalid("the body is the wrong kind of JSON, %s: send an object", wrong.Value)
-		}
-		return invalid("field %q has the wrong kind of value: %s", wrong.Field, wrong.Value)
-	}
-	return invalid("the body is not the JSON object that is expected: %w", err)
 }

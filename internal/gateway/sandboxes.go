@@ -5,6 +5,10 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
 
 	"glovebox/internal/engine"
 	"glovebox/internal/sandbox"
@@ -22,6 +26,40 @@ type forkRequest struct {
 	Session string `json:"session"`
 	Count   int    `json:"count"`
 }
+
+// forkAnswer names the siblings.
+type forkAnswer struct {
+	Sessions []string `json:"sessions"`
+}
+
+// sandboxPatch is the body of PATCH /v1/sandboxes/{id}. What is left out stays as it is.
+type sandboxPatch struct {
+	// Lease counts from now.
+	Lease leaseRequest `json:"lease"`
+	// Metadata takes the place of all that was there.
+	Metadata *map[string]string `json:"metadata"`
+	Limits   limitsRequest      `json:"limits"`
+}
+
+// sandboxList is a page of sandboxes.
+type sandboxList struct {
+	Sandboxes []engine.Held `json:"sandboxes"`
+	// Next is where the next page begins (before), and empty after the last.
+	Next string `json:"next,omitempty"`
+}
+
+// inSandbox answers for a sandbox that is not there before anything else is looked at.
+func (g *Gateway) inSandbox(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if _, err := g.Engine.Held(caller(r).Tenant, sandboxID(r)); err != nil {
+			g.fail(w, r, err)
+			return
+		}
+		next(w, r)
+	}
+}
+
+func sandboxID(r *http.Request) sandbox.ID { return sandbox.ID(r.PathValue("id")) }
 
 // postSandbox makes a sandbox that lives between executions. The body is that of an execution, without code.
 func (g *Gateway) postSandbox(w http.ResponseWriter, r *http.Request) {
@@ -41,6 +79,71 @@ func (g *Gateway) postSandbox(w http.ResponseWriter, r *http.Request) {
 
 func (g *Gateway) getSandbox(w http.ResponseWriter, r *http.Request) {
 	held, err := g.Engine.Held(caller(r).Tenant, sandbox.ID(r.PathValue("id")))
+	if err != nil {
+		g.fail(w, r, err)
+		return
+	}
+	g.json(w, http.StatusOK, held)
+}
+
+// listSandboxes lists the caller's, by metadata.KEY=VALUE and state, in pages.
+func (g *Gateway) listSandboxes(w http.ResponseWriter, r *http.Request) {
+	filter, err := heldFilter(r.URL.Query())
+	if err != nil {
+		g.fail(w, r, err)
+		return
+	}
+	found, next, err := g.Engine.ListHeld(caller(r).Tenant, filter)
+	if err != nil {
+		g.fail(w, r, err)
+		return
+	}
+	g.json(w, http.StatusOK, sandboxList{Sandboxes: found, Next: next})
+}
+
+func heldFilter(query url.Values) (filter engine.HeldFilter, err error) {
+	filter.Metadata = make(map[string]string)
+	var faults []string
+	for name, values := range query {
+		value := values[0]
+		key, isMetadata := strings.CutPrefix(name, "metadata.")
+		switch {
+		case len(values) > 1:
+			faults = append(faults, "the parameter "+clip(name)+" is given twice")
+		case isMetadata:
+			filter.Metadata[key] = value
+		case name == "state":
+			filter.State = engine.HeldState(value)
+		case name == "before":
+			filter.Before = value
+		case name == "limit":
+			if filter.Limit, err = strconv.Atoi(value); err != nil || filter.Limit == 0 {
+				faults = append(faults, "limit is not a number of sandboxes: "+clip(value))
+			}
+		default:
+			faults = append(faults, "unknown parameter "+clip(name)+": use state, metadata.KEY, limit and before")
+		}
+	}
+	if len(faults) > 0 {
+		return filter, &engine.Problem{Code: engine.CodeInvalid, Text: "the request is not valid", Faults: faults}
+	}
+	return filter, nil
+}
+
+// patchSandbox changes a living sandbox: all that was asked, or nothing.
+func (g *Gateway) patchSandbox(w http.ResponseWriter, r *http.Request) {
+	var patch sandboxPatch
+	if err := g.decodeBody(w, r, &patch); err != nil {
+		g.fail(w, r, err)
+		return
+	}
+	change := engine.HeldChange{Idle: (*time.Duration)(patch.Lease.Idle), Hard: (*time.Duration)(patch.Lease.Hard), Metadata: patch.Metadata}
+	var err error
+	if change.Limits, err = patch.Limits.overrides(); err != nil {
+		g.fail(w, r, invalid("%w", err))
+		return
+	}
+	held, err := g.Engine.UpdateHeld(r.Context(), caller(r).Tenant, sandboxID(r), change)
 	if err != nil {
 		g.fail(w, r, err)
 		return
@@ -70,7 +173,7 @@ func (g *Gateway) postFork(w http.ResponseWriter, r *http.Request) {
 		g.fail(w, r, err)
 		return
 	}
-	g.json(w, http.StatusCreated, map[string][]string{"sessions": names})
+	g.json(w, http.StatusCreated, forkAnswer{Sessions: names})
 }
 
 // postCell runs a cell in a session; the answer is that of an execution, as a stream if asked.
@@ -81,6 +184,9 @@ func (g *Gateway) postCell(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	asked, err := request.asked()
+	if err == nil {
+		err = request.unheld()
+	}
 	if err != nil {
 		g.fail(w, r, err)
 		return

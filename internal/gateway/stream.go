@@ -64,12 +64,15 @@ type source struct {
 }
 
 // begin sends the headers and the id; from now on the status is 200.
-func (s *eventStream) begin(id sandbox.ID) {
+func (s *eventStream) begin(id sandbox.ID) { s.open(eventStarted, map[string]sandbox.ID{"id": id}) }
+
+// open sends the headers and the first event.
+func (s *eventStream) open(name string, first any) {
 	s.w.Header().Set("Content-Type", "text/event-stream")
 	s.w.Header().Set("X-Accel-Buffering", "no")
 	s.w.WriteHeader(http.StatusOK)
 	s.stop, s.done = make(chan struct{}), make(chan struct{})
-	_ = s.send(eventStarted, map[string]sandbox.ID{"id": id}) // a client that has gone is seen at the next event
+	_ = s.send(name, first) // a client that has gone is seen at the next event
 	go s.keepAlive()
 }
 

@@ -236,7 +236,7 @@ func (f *form) object() ([]byte, error) {
 				return nil, invalid("field %q cannot be used: %w", name, err)
 			}
 			object[name] = quoted
-		case "limits", "env", "inputs", "return", "detach", "cancel_on_disconnect", "fresh":
+		case "limits", "env", "inputs", "return", "detach", "cancel_on_disconnect", "fresh", "metadata", "lease":
 			if !json.Valid(content) {
 				return nil, invalid("field %q is not JSON: %q", name, strings.ToValidUTF8(string(content[:min(len(content), 60)]), "?"))
 			}

@@ -107,15 +107,35 @@ type Process interface {
 
 // Files are a sandbox's own files. Paths are slash separated; a relative one is beneath the working folder.
 type Files interface {
-	// Put writes the file, creating missing folders, and returns the number of bytes written.
+	// Put writes the file, creating missing folders, and returns the number of bytes written. Until it is whole, what was
+	// there before stays.
 	Put(ctx context.Context, path string, content io.Reader) (int64, error)
 	// Get opens the file for reading from offset. A missing one is fs.ErrNotExist.
 	Get(ctx context.Context, path string, offset int64) (io.ReadCloser, error)
+	// Stat describes what a link leads to, or the link if that is nothing.
 	Stat(ctx context.Context, path string) (FileInfo, error)
 	List(ctx context.Context, path string) ([]FileInfo, error)
 	MakeDir(ctx context.Context, path string) error
 	Move(ctx context.Context, from, to string) error
 	Remove(ctx context.Context, path string) error
+	// Unpack unpacks the tar archive at a path, plain or gzip, into a folder, inside the sandbox and as its user. Links and
+	// devices are left out; a name that leads out of the folder, or too much of anything, ends it.
+	Unpack(ctx context.Context, archive, dir string, limits UnpackLimits) (Unpacked, error)
+}
+
+// UnpackLimits bound an archive: all of its entries, its bytes when unpacked, and the folders above an entry.
+type UnpackLimits struct {
+	Entries int
+	Bytes   int64
+	Depth   int
+}
+
+// Unpacked is what came of an archive. It is the sandbox's claim.
+type Unpacked struct {
+	Entries int   `json:"entries"`
+	Bytes   int64 `json:"bytes"`
+	// Skipped counts the links and devices that were left out.
+	Skipped int `json:"skipped"`
 }
 
 // FileInfo describes one file inside a sandbox. All of it is the sandbox's claim.

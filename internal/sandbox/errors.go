@@ -17,9 +17,18 @@ var (
 	ErrBusy = errors.New("the session is busy with another cell: wait for it or interrupt it")
 	// ErrLeased: Lease was called twice, or Open before Lease.
 	ErrLeased = errors.New("a sandbox is leased exactly once, before anything is started in it")
+	// ErrFull: the disk limit of the sandbox is used up, or that on the number of its files.
+	ErrFull = errors.New("the sandbox's disk is full")
+	// ErrDeaf: a process does not read its standard input.
+	ErrDeaf = errors.New("the process does not read its standard input: wait and send again")
 	// ErrUnavailable: the host lacks something that the backend needs. The message names it and how to mend it.
 	ErrUnavailable = errors.New("the backend is not available on this host")
 )
+
+// RefusedError is what something inside a sandbox refused, in its own words.
+type RefusedError struct{ Reason string }
+
+func (e *RefusedError) Error() string { return fmt.Sprintf("refused inside the sandbox: %q", e.Reason) }
 
 // UnsupportedError says that a backend cannot do something.
 type UnsupportedError struct {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -70,10 +71,10 @@ func (x *Box) ready() error {
 }
 
 func workingDir(dir string) string {
-	if dir == "" {
-		return layout.Workspace
+	if path.IsAbs(dir) {
+		return dir
 	}
-	return dir
+	return path.Join(layout.Workspace, dir)
 }
 
 // Open starts an interpreter.

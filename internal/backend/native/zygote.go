@@ -46,6 +46,7 @@ var errZygoteGone = errors.New("the zygote ended")
 // zygoteProcess is the daemon's end of a running zygote.
 type zygoteProcess struct {
 	keeper  *keeperProcess
+	uid     int // what it runs as, in this process's user namespace
 	control *os.File
 	pidfd   *os.File
 	ended   <-chan struct{}
@@ -107,7 +108,7 @@ func (b *Backend) zygote(kept *keeperProcess, image string) (*zygoteProcess, err
 		b.zygoteCount++
 		path := filepath.Join(b.lease.name(), "zygote"+strconv.Itoa(b.zygoteCount))
 		z = &zygoteProcess{
-			keeper: kept, group: b.cgroups.Open(path), started: time.Now(),
+			keeper: kept, uid: b.lease.first(), group: b.cgroups.Open(path), started: time.Now(),
 			ready: make(chan struct{}), gone: make(chan struct{}), forks: make(map[string]*fork),
 			forkTimeout: b.config.ForkTimeout,
 		}
@@ -157,7 +158,7 @@ func (z *zygoteProcess) launch(b *Backend, path, image string) error {
 	if err := group.SetWeight(zygoteWeight); err != nil {
 		return err
 	}
-	procs, err := group.Procs(b.lease.first())
+	procs, err := group.Procs(z.uid)
 	if err != nil {
 		return err
 	}
@@ -347,7 +348,7 @@ func (z *zygoteProcess) release() error {
 
 // forkInto makes the ends of a session, has it forked into the box, and gives the guest its ends.
 func (x *Box) forkInto(ctx context.Context, z *zygoteProcess, warmth sandbox.Warmth) error {
-	ends, err := x.openSessionEnds()
+	ends, err := x.openSessionEnds(z.uid)
 	if err != nil {
 		return err
 	}
@@ -408,7 +409,7 @@ type sessionEnds struct {
 	procs                                  []*os.File
 }
 
-func (x *Box) openSessionEnds() (_ *sessionEnds, err error) {
+func (x *Box) openSessionEnds(uid int) (_ *sessionEnds, err error) {
 	e := &sessionEnds{}
 	defer func() {
 		if err != nil {
@@ -424,7 +425,7 @@ func (x *Box) openSessionEnds() (_ *sessionEnds, err error) {
 	if e.stderr, e.theirStderr, err = os.Pipe(); err != nil {
 		return nil, err
 	}
-	e.procs, err = x.user.Procs(x.backend.lease.first()) // a fork joins while it is still the zygote's
+	e.procs, err = x.user.Procs(uid) // a fork joins while it is still the zygote's
 	return e, err
 }
 

@@ -148,11 +148,12 @@ func (a *Agent) handle(m wire.Message) error {
 		})
 	case wire.KindExited:
 		return decoded(m, a.exited)
-	case wire.KindStdin:
-		a.stdin(m.ID, m.Payload)
-		return nil
+	case wire.KindInput:
+		return decoded(m, func(in wire.Input) { go func() { a.reply(m.ID, a.stdin(in)) }() })
 	case wire.KindStdinClose:
-		return decoded(m, func(t wire.Target) { a.reply(m.ID, a.closeStdin(t.ID)) })
+		return decoded(m, func(t wire.Target) { go func() { a.reply(m.ID, a.closeStdin(t.ID)) }() })
+	case wire.KindResize:
+		return decoded(m, func(r wire.Resize) { a.reply(m.ID, a.resize(r)) })
 	case wire.KindFile, wire.KindFileData, wire.KindFileEnd:
 		a.files.forward(m)
 		return nil
@@ -262,16 +263,27 @@ func (a *Agent) exited(e wire.Exited) {
 	}
 }
 
-// stdin takes a process's input. It never waits: input that a process does not read in time is refused.
-func (a *Agent) stdin(id uint32, p []byte) {
-	s := a.child(id)
-	if s == nil {
-		a.reply(id, errGone)
-		return
+// stdin hands input to a process and waits until its pipe has taken it.
+func (a *Agent) stdin(in wire.Input) error {
+	s := a.child(in.ID)
+	switch {
+	case s == nil:
+		return errGone
+	case len(in.Data) > wire.MaxInput:
+		return fmt.Errorf("%d bytes of input at once: at most %d are taken", len(in.Data), wire.MaxInput)
 	}
-	if err := s.input.put(p); err != nil {
-		a.reply(id, err)
+	return s.input.put(in.Data)
+}
+
+func (a *Agent) resize(r wire.Resize) error {
+	s := a.child(r.ID)
+	switch {
+	case s == nil:
+		return errGone
+	case s.terminal == nil:
+		return errNoTerminal
 	}
+	return setSize(s.terminal, r.Size)
 }
 
 func (a *Agent) closeStdin(id uint32) error {
@@ -335,6 +347,8 @@ func (a *Agent) reply(id uint32, err error) {
 		reply = wire.Reply{Code: wire.CodeGone, Error: err.Error()}
 	case errors.Is(err, errBusy):
 		reply = wire.Reply{Code: wire.CodeBusy, Error: err.Error()}
+	case errors.Is(err, errDeaf):
+		reply = wire.Reply{Code: wire.CodeDeaf, Error: err.Error()}
 	case errors.Is(err, os.ErrNotExist):
 		reply = wire.Reply{Code: wire.CodeNotFound, Error: err.Error()}
 	default:

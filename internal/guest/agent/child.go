@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"glovebox/internal/guest/confine"
+	"glovebox/internal/guest/wire"
 )
 
 // child is a confined program.
@@ -34,6 +35,8 @@ type program struct {
 	env     map[string]string
 	channel bool
 	stdin   bool
+	// terminal, if set, becomes the three standard streams.
+	terminal *wire.Size
 }
 
 // maxConfineError bounds what a child may say about why it could not start.
@@ -97,7 +100,7 @@ func (a *Agent) confine(socket *os.File, p program, deadline time.Time) error {
 		return err
 	}
 	spec := a.template
-	spec.Args, spec.Dir = p.args, p.dir
+	spec.Args, spec.Dir, spec.Terminal = p.args, p.dir, p.terminal != nil
 	for name, value := range p.env {
 		spec.Env = append(spec.Env, name+"="+value)
 	}
@@ -137,18 +140,8 @@ func openEnds(p program) (*ends, error) {
 }
 
 func (e *ends) open(p program) []error {
-	var errs []error
 	var err error
-	e.ourOut, e.out, err = pipe(true)
-	errs = append(errs, err)
-	e.ourErr, e.err, err = pipe(true)
-	errs = append(errs, err)
-	if p.stdin {
-		e.in, e.ourIn, err = pipe(false)
-	} else {
-		e.in, err = os.Open(os.DevNull)
-	}
-	errs = append(errs, err)
+	errs := e.openStreams(p)
 	if p.channel {
 		e.ourChannel, e.channel, err = socketPair()
 	} else {
@@ -157,6 +150,21 @@ func (e *ends) open(p program) []error {
 	errs = append(errs, err)
 	e.ourSpec, e.spec, err = socketPair()
 	return append(errs, err)
+}
+
+func (e *ends) openStreams(p program) []error {
+	if p.terminal != nil {
+		return []error{e.openTerminal(*p.terminal)}
+	}
+	var out, errOut, in error
+	e.ourOut, e.out, out = pipe(true)
+	e.ourErr, e.err, errOut = pipe(true)
+	if p.stdin {
+		e.in, e.ourIn, in = pipe(false)
+	} else {
+		e.in, in = os.Open(os.DevNull)
+	}
+	return []error{out, errOut, in}
 }
 
 func (e *ends) closeChildSide() {

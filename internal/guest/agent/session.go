@@ -29,6 +29,8 @@ type session struct {
 	out   *wire.Writer // to the interpreter
 	pumps []*pump
 	input *input // nil without standard input
+	// terminal is the master of the process's terminal, nil without.
+	terminal *os.File
 	// adopted is where the status of an interpreter arrives that is no child of ours; nil for one that is.
 	adopted chan<- unix.WaitStatus
 	ready   chan wire.Ready
@@ -133,13 +135,16 @@ func (s *session) prepare(p wire.Prepare) {
 
 // startProcess starts a plain process; its end is reported with the same id.
 func (a *Agent) startProcess(id uint32, request wire.Start) (*session, error) {
-	c, err := a.start(program{args: request.Args, dir: request.Dir, env: request.Env, stdin: request.Stdin})
+	c, err := a.start(program{args: request.Args, dir: request.Dir, env: request.Env, stdin: request.Stdin, terminal: request.Terminal})
 	if err != nil {
 		return nil, err
 	}
 	s := &session{id: id, agent: a, child: c, cell: id, last: true}
 	if c.stdin != nil {
-		s.input = newInput(c.stdin)
+		s.input = newInput(c.stdin, request.Terminal != nil)
+	}
+	if request.Terminal != nil {
+		s.terminal = c.stdout
 	}
 	if _, err := s.serve(); err != nil {
 		return nil, err
@@ -153,11 +158,14 @@ func (s *session) serve() (<-chan struct{}, error) {
 	if err != nil {
 		return nil, err
 	}
-	stderr, err := newPump(s.child.stderr, func(p []byte) { s.emitStream(wire.KindStderr, p) })
-	if err != nil {
-		return nil, err
+	s.pumps = []*pump{stdout}
+	if s.terminal == nil { // a terminal has one stream
+		stderr, err := newPump(s.child.stderr, func(p []byte) { s.emitStream(wire.KindStderr, p) })
+		if err != nil {
+			return nil, err
+		}
+		s.pumps = append(s.pumps, stderr)
 	}
-	s.pumps = []*pump{stdout, stderr}
 	var channel *tail
 	if s.child.channel != nil {
 		if channel, err = newTail(s.child.channel); err != nil {
@@ -211,7 +219,7 @@ func (s *session) finish(status unix.WaitStatus) {
 		p.close()
 	}
 	_ = s.child.channel.Close() // nil is an error and no harm
-	_ = s.input.end()
+	s.input.abandon()
 }
 
 // exec hands a cell to the interpreter. The end is reported later, by readChannel or finish.

@@ -12,7 +12,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 
 	"glovebox/internal/guest/wire"
 )
@@ -34,7 +37,8 @@ const (
 
 // Serve answers requests on the channel until it ends. Relative paths are beneath the working directory.
 func Serve(channel io.ReadWriter) error {
-	s := &server{out: wire.NewWriter(channel), puts: make(map[uint32]*put)}
+	signal.Ignore(unix.SIGXFSZ) // a file over its limit is an error of that request
+	s := &server{out: wire.NewWriter(channel), puts: make(map[uint32]*put), unpacks: make(chan struct{}, MaxUnpacks)}
 	reader := wire.NewReader(bufio.NewReaderSize(channel, 64<<10))
 	for {
 		m, err := reader.Next()
@@ -53,12 +57,15 @@ func Serve(channel io.ReadWriter) error {
 type server struct {
 	out  *wire.Writer
 	puts map[uint32]*put
+	// unpacks holds a token for each archive that is being unpacked.
+	unpacks chan struct{}
 }
 
 type put struct {
-	file *os.File
-	size int64
-	err  error
+	file   *os.File
+	offset int64
+	size   int64
+	err    error
 }
 
 func (s *server) handle(m wire.Message) error {
@@ -73,8 +80,7 @@ func (s *server) handle(m wire.Message) error {
 		if p := s.puts[m.ID]; p != nil {
 			p.write(m.Payload)
 		}
-		// An empty frame acknowledges a full one: the sender keeps a bounded number ahead.
-		return s.out.Bytes(wire.KindFileData, m.ID, nil)
+		return nil
 	case wire.KindFileEnd:
 		return s.endPut(m.ID)
 	default:
@@ -90,11 +96,11 @@ func (s *server) file(id uint32, request wire.File) error {
 	}
 	switch request.Op {
 	case wire.FilePut:
-		return s.beginPut(id, request.Path)
+		return s.beginPut(id, request)
 	case wire.FileGet:
 		return s.get(id, request)
 	case wire.FileStat:
-		info, err := os.Lstat(request.Path)
+		info, err := stat(request.Path)
 		if err != nil {
 			return s.reply(id, wire.Reply{}, err)
 		}
@@ -102,10 +108,12 @@ func (s *server) file(id uint32, request wire.File) error {
 	case wire.FileList:
 		files, err := list(request.Path)
 		return s.reply(id, wire.Reply{Files: files}, err)
+	case wire.FileUnpack:
+		return s.beginUnpack(id, request)
 	case wire.FileMakeDir:
 		return s.reply(id, wire.Reply{}, os.MkdirAll(request.Path, 0o755))
 	case wire.FileMove:
-		return s.reply(id, wire.Reply{}, os.Rename(request.Path, request.To))
+		return s.reply(id, wire.Reply{}, move(request.Path, request.To))
 	case wire.FileRemove:
 		if _, err := os.Lstat(request.Path); err != nil {
 			return s.reply(id, wire.Reply{}, err)
@@ -116,13 +124,33 @@ func (s *server) file(id uint32, request wire.File) error {
 	}
 }
 
-func (s *server) beginPut(id uint32, path string) error {
+// stat follows links, but for one that leads nowhere.
+func stat(path string) (fs.FileInfo, error) {
+	if info, err := os.Stat(path); err == nil {
+		return info, nil
+	}
+	return os.Lstat(path)
+}
+
+func move(from, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+func (s *server) beginPut(id uint32, request wire.File) error {
 	if len(s.puts) >= MaxPuts {
 		return s.reply(id, wire.Reply{}, fmt.Errorf("more than %d files are being written", MaxPuts))
 	}
-	p := &put{}
-	if p.err = os.MkdirAll(filepath.Dir(path), 0o755); p.err == nil {
-		p.file, p.err = os.Create(path)
+	p := &put{offset: request.Offset}
+	flags := os.O_WRONLY | unix.O_NOFOLLOW
+	if request.Offset == 0 {
+		flags |= os.O_CREATE | os.O_EXCL
+		p.err = os.MkdirAll(filepath.Dir(request.Path), 0o755)
+	}
+	if p.err == nil {
+		p.file, p.err = os.OpenFile(request.Path, flags, 0o644)
 	}
 	s.puts[id] = p
 	return nil
@@ -132,7 +160,7 @@ func (p *put) write(b []byte) {
 	if p.err != nil {
 		return
 	}
-	n, err := p.file.Write(b)
+	n, err := p.file.WriteAt(b, p.offset+p.size)
 	p.size += int64(n)
 	p.err = err
 }
@@ -151,9 +179,6 @@ func (s *server) endPut(id uint32) error {
 
 func (s *server) get(id uint32, request wire.File) error {
 	size, err := s.sendFile(id, request)
-	if err == nil {
-		err = s.out.Bytes(wire.KindFileEnd, id, []byte("{}"))
-	}
 	return s.reply(id, wire.Reply{Size: size}, err)
 }
 
@@ -176,8 +201,9 @@ func (s *server) sendFile(id uint32, request wire.File) (int64, error) {
 	}
 	var sent int64
 	buffer := make([]byte, wire.MaxPayload)
+	piece := io.LimitReader(file, request.Length)
 	for {
-		n, err := file.Read(buffer)
+		n, err := piece.Read(buffer)
 		if n > 0 {
 			if err := s.out.Bytes(wire.KindFileData, id, buffer[:n]); err != nil {
 				return sent, err
@@ -228,10 +254,20 @@ func describe(path string, info fs.FileInfo) wire.FileInfo {
 
 func (s *server) reply(id uint32, reply wire.Reply, err error) error {
 	if err != nil {
-		reply = wire.Reply{Code: wire.CodeFailed, Error: err.Error()}
-		if errors.Is(err, fs.ErrNotExist) {
-			reply.Code = wire.CodeNotFound
-		}
+		reply.Code, reply.Error = codeOf(err), err.Error()
 	}
 	return s.out.JSON(wire.KindReply, id, reply)
+}
+
+func codeOf(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return wire.CodeNotFound
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.EFBIG):
+		return wire.CodeFull
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):
+		return wire.CodeDenied
+	default:
+		return wire.CodeFailed
+	}
 }

@@ -20,8 +20,9 @@ import (
 const (
 	// callQueue is how many messages may wait for the goroutine of their call before reading stops.
 	callQueue = 64
-	// putWindow is how many frames of a file may be on their way to the file server.
-	putWindow = 16
+	// filePiece is how much of a file is asked for, or sent, at once: it fits between the queues of both sides, so that
+	// whoever is slow to take a file, or to bring one, holds up nothing else of the sandbox.
+	filePiece = 1 << 20
 	// maxBackground bounds the output kept between two cells of a session, in bytes; more is dropped.
 	maxBackground = 256 << 10
 	// replyTimeout is how long a guest may take for what it should do at once.
@@ -45,7 +46,7 @@ type Conn struct {
 	host    Host
 	limits  sandbox.Limits // set by Lease
 
-	putMu sync.Mutex // held during a Files.Put
+	putMu sync.Mutex // held while a piece of a file is sent
 
 	closed chan struct{} // closes when nothing more will arrive
 
@@ -273,8 +274,14 @@ func refusal(reply wire.Reply) error {
 		return fmt.Errorf("%w: %q", sandbox.ErrGone, reason)
 	case wire.CodeNotFound:
 		return fmt.Errorf("%w: %q", fs.ErrNotExist, reason)
+	case wire.CodeFull:
+		return fmt.Errorf("%w: %q", sandbox.ErrFull, reason)
+	case wire.CodeDenied:
+		return fmt.Errorf("%w: %q", fs.ErrPermission, reason)
+	case wire.CodeDeaf:
+		return sandbox.ErrDeaf
 	default:
-		return fmt.Errorf("refused inside the sandbox: %q", reason)
+		return &sandbox.RefusedError{Reason: reason}
 	}
 }
 

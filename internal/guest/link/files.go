@@ -3,11 +3,14 @@
 package link
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 
 	"glovebox/internal/guest/wire"
 	"glovebox/internal/sandbox"
@@ -19,95 +22,80 @@ type Files struct{ conn *Conn }
 // Files returns the sandbox's files.
 func (c *Conn) Files() *Files { return &Files{conn: c} }
 
-// Put writes a file.
-func (f *Files) Put(ctx context.Context, path string, content io.Reader) (int64, error) {
+// Put writes a file, piece by piece beside its place, and puts it there when it is whole.
+func (f *Files) Put(ctx context.Context, name string, content io.Reader) (size int64, err error) {
+	part := path.Join(path.Dir(name), ".glovebox-"+rand.Text())
+	defer func() {
+		if err != nil { // nobody waits for it: the file server may be stuck
+			go func() { _ = f.Remove(context.WithoutCancel(ctx), part) }() // it may never have been made
+		}
+	}()
+	buffer := make([]byte, filePiece)
+	for whole := false; !whole; {
+		n, err := io.ReadFull(content, buffer)
+		whole = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if err != nil && !whole {
+			return size, fmt.Errorf("read the content for %s: %w", name, err)
+		}
+		if n == 0 && size > 0 {
+			break
+		}
+		if ctx.Err() != nil {
+			return size, context.Cause(ctx)
+		}
+		if err := f.putPiece(ctx, part, size, buffer[:n]); err != nil {
+			return size, err
+		}
+		size += int64(n)
+	}
+	return size, f.Move(ctx, part, name)
+}
+
+// putPiece sends one piece. All of it is sent, even if nobody waits for the answer.
+func (f *Files) putPiece(ctx context.Context, part string, offset int64, piece []byte) error {
 	c := f.conn
-	// One at a time: what is on its way to the file server is bounded by one window.
 	c.putMu.Lock()
 	defer c.putMu.Unlock()
 	id, started := c.begin()
 	defer c.end(id, started)
-	if err := c.write(ctx, func() error {
-		return c.out.JSON(wire.KindFile, id, wire.File{Op: wire.FilePut, Path: path})
-	}); err != nil {
-		return 0, err
-	}
-	if refused, err := f.send(ctx, id, started, path, content); refused || err != nil {
-		return 0, err
-	}
-	if err := c.write(ctx, func() error { return c.out.Bytes(wire.KindFileEnd, id, []byte("{}")) }); err != nil {
-		return 0, err
+	piece = bytes.Clone(piece)
+	err := c.write(ctx, func() error {
+		return errors.Join(
+			c.out.JSON(wire.KindFile, id, wire.File{Op: wire.FilePut, Path: part, Offset: offset}),
+			c.out.Bytes(wire.KindFileData, id, piece), c.out.Bytes(wire.KindFileEnd, id, []byte("{}")),
+		)
+	})
+	if err != nil {
+		return err
 	}
 	reply, err := c.awaitReply(ctx, started)
-	return reply.Size, err
-}
-
-// send streams the content, at most putWindow frames ahead of what the file server has written. It reports a refusal
-// that came before the end of the content.
-func (f *Files) send(ctx context.Context, id uint32, started *call, path string, content io.Reader) (bool, error) {
-	c := f.conn
-	buffer := make([]byte, wire.MaxPayload)
-	for ahead := 0; ; {
-		n, readErr := io.ReadFull(content, buffer)
-		if n > 0 {
-			if err := c.write(ctx, func() error { return c.out.Bytes(wire.KindFileData, id, buffer[:n]) }); err != nil {
-				return false, err
-			}
-			ahead++
-		}
-		if errors.Is(readErr, io.EOF) || errors.Is(readErr, io.ErrUnexpectedEOF) {
-			readErr, n = nil, 0
-		}
-		if readErr != nil {
-			return false, fmt.Errorf("read the content for %s: %w", path, readErr)
-		}
-		for ahead >= putWindow || (n == 0 && ahead > 0) {
-			select {
-			case m := <-started.messages:
-				if m.Kind != wire.KindFileData {
-					_, err := replyOf(m)
-					return true, err
-				}
-				ahead--
-			case <-ctx.Done():
-				return false, context.Cause(ctx)
-			case <-c.closed:
-				return false, c.gone()
-			}
-		}
-		if n == 0 {
-			return false, nil
-		}
+	if err == nil && reply.Size != int64(len(piece)) {
+		err = fmt.Errorf("%w: %d bytes of %d were written", wire.ErrProtocol, reply.Size, len(piece))
 	}
+	return err
 }
 
 // Get opens a file for reading.
-func (f *Files) Get(ctx context.Context, path string, offset int64) (io.ReadCloser, error) {
-	c := f.conn
-	id, started := c.begin()
-	if err := c.write(ctx, func() error {
-		return c.out.JSON(wire.KindFile, id, wire.File{Op: wire.FileGet, Path: path, Offset: offset})
-	}); err != nil {
-		c.end(id, started)
-		return nil, err
-	}
-	d := &download{ctx: ctx, conn: c, id: id, call: started}
-	// The first message tells whether there is anything to read.
+func (f *Files) Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error) {
+	d := &download{ctx: ctx, conn: f.conn, name: name, offset: offset}
+	// The first piece tells whether there is anything to read.
 	if err := d.advance(); err != nil && !errors.Is(err, io.EOF) {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
 
-// download is the reading end of a Get.
+// download is the reading end of a Get. The next piece is asked for when the one before was read.
 type download struct {
 	ctx    context.Context //nolint:containedctx // it bounds a Reader, whose Read takes none
 	conn   *Conn
-	id     uint32
-	call   *call
-	rest   []byte
-	err    error
-	closed bool
+	name   string
+	offset int64 // of the next piece
+
+	id   uint32
+	call *call // nil between two pieces
+	rest []byte
+	err  error
 }
 
 func (d *download) Read(p []byte) (int, error) {
@@ -121,51 +109,90 @@ func (d *download) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// advance waits for the next piece.
+// advance waits for more bytes.
 func (d *download) advance() error {
-	if d.err != nil {
-		return d.err
-	}
-	select {
-	case m := <-d.call.messages:
-		d.err = d.take(m)
-	case <-d.ctx.Done():
-		d.err = context.Cause(d.ctx)
-	case <-d.conn.closed:
+	for d.err == nil && len(d.rest) == 0 {
+		if d.call == nil {
+			d.err = d.ask()
+			continue
+		}
 		select {
 		case m := <-d.call.messages:
 			d.err = d.take(m)
-		default:
-			d.err = d.conn.gone()
+		case <-d.ctx.Done():
+			d.err = context.Cause(d.ctx)
+		case <-d.conn.closed:
+			select {
+			case m := <-d.call.messages:
+				d.err = d.take(m)
+			default:
+				d.err = d.conn.gone()
+			}
 		}
+	}
+	if len(d.rest) > 0 {
+		return nil
 	}
 	return d.err
 }
 
-func (d *download) take(m wire.Message) error {
-	switch m.Kind {
-	case wire.KindFileData:
-		d.rest = m.Payload
-		return nil
-	case wire.KindFileEnd:
-		return nil // the reply follows
-	default:
-		if _, err := replyOf(m); err != nil {
-			return err
-		}
-		return io.EOF
-	}
+// ask asks for the next piece.
+func (d *download) ask() error {
+	d.id, d.call = d.conn.begin()
+	return d.conn.write(d.ctx, func() error {
+		return d.conn.out.JSON(wire.KindFile, d.id, wire.File{Op: wire.FileGet, Path: d.name, Offset: d.offset, Length: filePiece})
+	})
 }
 
+func (d *download) take(m wire.Message) error {
+	if m.Kind == wire.KindFileData {
+		d.rest = m.Payload
+		d.offset += int64(len(m.Payload))
+		return nil
+	}
+	reply, err := replyOf(m)
+	if err != nil {
+		return err
+	}
+	if reply.Size < filePiece {
+		return io.EOF
+	}
+	return d.Close()
+}
+
+// Close ends the piece that is under way.
 func (d *download) Close() error {
-	if !d.closed {
-		d.closed = true
+	if d.call != nil {
 		d.conn.end(d.id, d.call)
+		d.call = nil
 	}
 	return nil
 }
 
-// Stat describes a file; a link is not followed.
+// Unpack unpacks an archive that lies in the sandbox.
+func (f *Files) Unpack(ctx context.Context, archive, dir string, limits sandbox.UnpackLimits) (sandbox.Unpacked, error) {
+	c := f.conn
+	id, started := c.begin()
+	defer c.end(id, started)
+	if err := c.write(ctx, func() error {
+		return c.out.JSON(wire.KindFile, id, wire.File{
+			Op: wire.FileUnpack, Path: archive, To: dir, MaxEntries: limits.Entries, MaxBytes: limits.Bytes, MaxDepth: limits.Depth,
+		})
+	}); err != nil {
+		return sandbox.Unpacked{}, err
+	}
+	select { // as long as the caller waits: an archive may be long
+	case m := <-started.messages:
+		reply, err := replyOf(m)
+		return sandbox.Unpacked{Entries: reply.Entries, Bytes: reply.Size, Skipped: reply.Skipped}, err
+	case <-ctx.Done():
+		return sandbox.Unpacked{}, context.Cause(ctx)
+	case <-c.closed:
+		return sandbox.Unpacked{}, c.gone()
+	}
+}
+
+// Stat describes a file; of a link, what it leads to.
 func (f *Files) Stat(ctx context.Context, path string) (sandbox.FileInfo, error) {
 	reply, err := f.ask(ctx, wire.File{Op: wire.FileStat, Path: path})
 	if err != nil {

@@ -13,14 +13,12 @@ import (
 	"glovebox/internal/sandbox"
 )
 
-// maxInput bounds one Write to a process's standard input, so that it stays one frame.
-const maxInput = wire.MaxPayload
-
 // Process is a plain program in the sandbox.
 type Process struct {
 	conn *Conn
 	id   uint32
 	pid  int
+	turn chan struct{} // holds a token while nobody writes to standard input
 	over chan struct{} // closes when result and err are set
 
 	result sandbox.Result
@@ -32,13 +30,12 @@ func (c *Conn) Start(ctx context.Context, command sandbox.Command) (*Process, er
 	switch {
 	case command.Wall <= 0:
 		return nil, errors.New("a process needs a wall limit")
-	case command.Terminal != nil:
-		return nil, &sandbox.UnsupportedError{Backend: "guest", Feature: "terminals"}
 	case len(command.Args) == 0:
 		return nil, errors.New("a process needs a program")
 	}
 	id, started := c.begin()
-	p := &Process{conn: c, id: id, over: make(chan struct{})}
+	p := &Process{conn: c, id: id, turn: make(chan struct{}, 1), over: make(chan struct{})}
+	p.turn <- struct{}{}
 	begun := make(chan int, 1)
 	emit := command.Emit
 	if emit == nil {
@@ -50,7 +47,10 @@ func (c *Conn) Start(ctx context.Context, command sandbox.Command) (*Process, er
 		kill:      func(ctx context.Context) error { return p.Signal(ctx, int(unix.SIGKILL)) },
 		started:   func(reply wire.Reply) { begun <- reply.PID },
 	}
-	request := wire.Start{Args: command.Args, Dir: command.Dir, Env: command.Env, Stdin: command.Stdin}
+	request := wire.Start{Args: command.Args, Dir: command.Dir, Env: command.Env, Stdin: command.Stdin || command.Terminal != nil}
+	if size := command.Terminal; size != nil {
+		request.Terminal = &wire.Size{Rows: size.Rows, Columns: size.Columns}
+	}
 	go func() {
 		defer close(p.over)
 		defer c.end(id, started)
@@ -75,11 +75,17 @@ func (c *Conn) Start(ctx context.Context, command sandbox.Command) (*Process, er
 // PID is the process id inside the sandbox.
 func (p *Process) PID() int { return p.pid }
 
-// Write adds to the process's standard input.
+// Write adds to the process's standard input, and returns when the process's pipe has taken it.
 func (p *Process) Write(ctx context.Context, b []byte) error {
+	select {
+	case <-p.turn:
+		defer func() { p.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	for len(b) > 0 {
-		n := min(len(b), maxInput)
-		if err := p.conn.write(ctx, func() error { return p.conn.out.Bytes(wire.KindStdin, p.id, b[:n]) }); err != nil {
+		n := min(len(b), wire.MaxInput)
+		if _, err := p.conn.ask(ctx, wire.KindInput, wire.Input{ID: p.id, Data: b[:n]}); err != nil {
 			return err
 		}
 		b = b[n:]
@@ -99,9 +105,10 @@ func (p *Process) Signal(ctx context.Context, signal int) error {
 	return err
 }
 
-// Resize refuses: terminals are not there yet.
-func (p *Process) Resize(context.Context, uint16, uint16) error {
-	return &sandbox.UnsupportedError{Backend: "guest", Feature: "terminals"}
+// Resize changes the size of the process's terminal.
+func (p *Process) Resize(ctx context.Context, columns, rows uint16) error {
+	_, err := p.conn.ask(ctx, wire.KindResize, wire.Resize{ID: p.id, Size: wire.Size{Rows: rows, Columns: columns}})
+	return err
 }
 
 // Wait waits for the end.

@@ -151,7 +151,7 @@ func TestBrokenStreams(t *testing.T) {
 	cases := map[string][]byte{
 		"other version":          edit(4, wire.Version+1),
 		"unknown kind":           edit(5, 0xff),
-		"kind kept for later":    edit(5, 0x49),
+		"kind kept for later":    edit(5, 0x46),
 		"unknown flag":           edit(6, 0x80),
 		"reserved byte":          edit(7, 1),
 		"ends in header":         whole[:5],

@@ -31,22 +31,23 @@ const (
 	KindDone Kind = 0x2f // Done: the cell is over
 
 	// Guest channel, daemon to guest.
-	KindHello      Kind = 0x40 // Hello, both ways, first message
-	KindOpen       Kind = 0x41 // Open: start an interpreter
-	KindExec       Kind = 0x42 // Exec: a cell for a session
-	KindInterrupt  Kind = 0x43 // Target
-	KindClose      Kind = 0x44 // Target
-	KindStart      Kind = 0x45 // Start: a plain process
-	KindStdin      Kind = 0x46 // raw bytes for the process of this id
-	KindStdinClose Kind = 0x47 // Target
-	KindSignal     Kind = 0x48 // Signal
-	// 0x49 is kept for the size of a terminal.
+	KindHello     Kind = 0x40 // Hello, both ways, first message
+	KindOpen      Kind = 0x41 // Open: start an interpreter
+	KindExec      Kind = 0x42 // Exec: a cell for a session
+	KindInterrupt Kind = 0x43 // Target
+	KindClose     Kind = 0x44 // Target
+	KindStart     Kind = 0x45 // Start: a plain process
+	// 0x46 was standard input that nobody answered.
+	KindStdinClose  Kind = 0x47 // Target
+	KindSignal      Kind = 0x48 // Signal
+	KindResize      Kind = 0x49 // Resize: the size of a terminal
 	KindFile        Kind = 0x4a // File: an operation on files
 	KindFileData    Kind = 0x4b // raw bytes of the file operation of this id, both ways
 	KindFileEnd     Kind = 0x4c // Empty: end of the file's bytes, both ways
 	KindPing        Kind = 0x4d // Empty
 	KindExited      Kind = 0x4e // Exited: a forked interpreter, which is no child of the guest, has ended
 	KindForkSession Kind = 0x4f // Target: fork an idle interpreter; its Reply comes when the sibling is ready
+	KindInput       Kind = 0x50 // Input: standard input of a process; its Reply comes when the process's pipe took it
 
 	// Guest channel, guest to daemon.
 	KindReply Kind = 0x60 // Reply: the request of this id is done
@@ -56,7 +57,7 @@ const (
 // Stream reports whether payloads of the kind are raw bytes.
 func (k Kind) Stream() bool {
 	switch k {
-	case KindStdout, KindStderr, KindBackgroundStdout, KindBackgroundStderr, KindStdin, KindFileData:
+	case KindStdout, KindStderr, KindBackgroundStdout, KindBackgroundStderr, KindFileData:
 		return true
 	default:
 		return false
@@ -70,7 +71,7 @@ func (k Kind) Known() bool {
 		return true
 	case k == KindBackgroundStdout, k == KindBackgroundStderr, k == KindReply, k == KindEnd:
 		return true
-	case k >= KindHello && k <= KindForkSession && k != 0x49:
+	case k >= KindHello && k <= KindInput && k != 0x46:
 		return true
 	default:
 		return false

@@ -110,6 +110,29 @@ type Start struct {
 	Dir   string            `json:"dir"`
 	Env   map[string]string `json:"env"`
 	Stdin bool              `json:"stdin,omitempty"`
+	// Terminal gives the process a terminal; its standard input is then open.
+	Terminal *Size `json:"terminal,omitempty"`
+}
+
+// Size is that of a terminal, in characters.
+type Size struct {
+	Rows    uint16 `json:"rows"`
+	Columns uint16 `json:"columns"`
+}
+
+// Resize changes the size of a process's terminal.
+type Resize struct {
+	ID uint32 `json:"target"`
+	Size
+}
+
+// MaxInput bounds the bytes of one Input.
+const MaxInput = 64 << 10
+
+// Input is standard input for a process.
+type Input struct {
+	ID   uint32 `json:"target"`
+	Data []byte `json:"data"`
 }
 
 // Signal sends a signal to the process group of a process.
@@ -120,9 +143,10 @@ type Signal struct {
 
 // The file operations.
 const (
-	FilePut     = "put"     // the bytes follow as KindFileData, then KindFileEnd
-	FileGet     = "get"     // the bytes come as KindFileData, then KindFileEnd, then the Reply
+	FilePut     = "put"     // one piece: the bytes follow as KindFileData, then KindFileEnd
+	FileGet     = "get"     // one piece: the bytes come as KindFileData, then the Reply
 	FileStat    = "stat"    // Reply.Files has one
+	FileUnpack  = "unpack"  // the archive at Path into the folder To
 	FileList    = "list"    // Reply.Files
 	FileMakeDir = "makedir" //
 	FileMove    = "move"    // to To
@@ -131,10 +155,17 @@ const (
 
 // File is an operation on the sandbox's files.
 type File struct {
-	Op     string `json:"op"`
-	Path   string `json:"path"`
-	To     string `json:"to,omitempty"`
-	Offset int64  `json:"offset,omitempty"`
+	Op   string `json:"op"`
+	Path string `json:"path"`
+	To   string `json:"to,omitempty"`
+	// Offset is where a piece begins; the first one of a put makes the file, which must not be there. Length bounds that of
+	// a get.
+	Offset int64 `json:"offset,omitempty"`
+	Length int64 `json:"length,omitempty"`
+	// The limits of an unpack.
+	MaxEntries int   `json:"max_entries,omitempty"`
+	MaxBytes   int64 `json:"max_bytes,omitempty"`
+	MaxDepth   int   `json:"max_depth,omitempty"`
 }
 
 // FileInfo is the guest's view of a file.
@@ -153,6 +184,9 @@ const (
 	CodeBusy     = "busy"
 	CodeInvalid  = "invalid"
 	CodeFailed   = "failed"
+	CodeFull     = "full"   // no space, or no more files
+	CodeDenied   = "denied" // not allowed to the sandbox's user
+	CodeDeaf     = "deaf"   // a process does not read its input
 )
 
 // Reply answers a request.
@@ -163,6 +197,9 @@ type Reply struct {
 	PID   int        `json:"pid,omitempty"`
 	Size  int64      `json:"size,omitempty"`
 	Files []FileInfo `json:"files,omitempty"`
+	// Entries is how much an unpack made, and Skipped what it left out.
+	Entries int `json:"entries,omitempty"`
+	Skipped int `json:"skipped,omitempty"`
 	// Ready is set for KindOpen.
 	Ready *Ready `json:"ready,omitempty"`
 }

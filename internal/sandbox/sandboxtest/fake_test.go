@@ -20,7 +20,7 @@ func TestFakeKeepsTheContract(t *testing.T) {
 	sandboxtest.Run(t, sandboxtest.Suite{
 		New:   func(t *testing.T) sandbox.Backend { t.Helper(); return sandboxtest.NewFake(t.TempDir()) },
 		Class: sandbox.Class{Image: "none", Profile: sandbox.ProfileStandard, Network: sandbox.NetworkNone},
-		Cells: sandboxtest.FakeCells(),
+		Cells: sandboxtest.FakeCells(), Features: sandboxtest.Features{Processes: true},
 	})
 }
 

@@ -3,7 +3,9 @@
 package sandboxtest
 
 import (
+	"archive/tar"
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"os"
@@ -46,12 +48,16 @@ func (f *fakeFiles) Put(_ context.Context, name string, content io.Reader) (writ
 		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 			return err
 		}
-		file, err := root.Create(name)
+		part := ".glovebox-" + rand.Text()
+		file, err := root.Create(part)
 		if err != nil {
 			return err
 		}
 		written, err = io.Copy(file, content)
-		return errors.Join(err, file.Close())
+		if err := errors.Join(err, file.Close()); err != nil {
+			return errors.Join(err, root.Remove(part))
+		}
+		return root.Rename(part, name)
 	})
 	return written, err
 }
@@ -95,6 +101,40 @@ func (f *fakeFiles) List(_ context.Context, name string) (infos []sandbox.FileIn
 		return errors.Join(err, dir.Close())
 	})
 	return infos, err
+}
+
+// Unpack knows plain archives of files and folders.
+func (f *fakeFiles) Unpack(_ context.Context, archive, dir string, limits sandbox.UnpackLimits) (done sandbox.Unpacked, err error) {
+	err = f.with(archive, func(root *os.Root, name string) error {
+		file, err := root.Open(name)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		for reader := tar.NewReader(file); ; done.Entries++ {
+			header, err := reader.Next()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err == nil && (done.Entries >= limits.Entries || done.Bytes+header.Size > limits.Bytes) {
+				err = &sandbox.RefusedError{Reason: "the archive is over a limit"}
+			}
+			if err != nil {
+				return err
+			}
+			if !header.FileInfo().Mode().IsRegular() {
+				done.Skipped++
+				continue
+			}
+			content, err := io.ReadAll(reader)
+			target := path.Join(dir, header.Name) //nolint:gosec // an os.Root keeps it inside
+			if err := errors.Join(err, root.MkdirAll(path.Dir(target), 0o755), root.WriteFile(target, content, 0o600)); err != nil {
+				return err
+			}
+			done.Bytes += header.Size
+		}
+	})
+	return done, err
 }
 
 func (f *fakeFiles) MakeDir(_ context.Context, name string) error {

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -107,7 +108,7 @@ func (s *fakeSandbox) Open(ctx context.Context, spec sandbox.OpenSpec) (sandbox.
 		return nil, sandbox.ErrGone
 	case !s.leased:
 		return nil, sandbox.ErrLeased
-	case spec.Language != "python" && spec.Language != "fake":
+	case !slices.Contains([]string{"python", "javascript", "bash", FakeName}, spec.Language):
 		return nil, &sandbox.UnsupportedError{Backend: FakeName, Feature: "language " + spec.Language}
 	}
 	env := map[string]string{}
@@ -115,10 +116,6 @@ func (s *fakeSandbox) Open(ctx context.Context, spec sandbox.OpenSpec) (sandbox.
 		maps.Copy(env, layer)
 	}
 	return &fakeSession{box: s, env: env, vars: map[string]string{}, interrupts: make(chan struct{}, 1)}, nil
-}
-
-func (s *fakeSandbox) Start(context.Context, sandbox.Command) (sandbox.Process, error) {
-	return nil, &sandbox.UnsupportedError{Backend: FakeName, Feature: "plain processes"}
 }
 
 func (s *fakeSandbox) Files() sandbox.Files { return &fakeFiles{box: s} }

@@ -41,6 +41,7 @@ const (
 	MethodCreate    Method = "Create"
 	MethodLease     Method = "Lease"
 	MethodOpen      Method = "Open"
+	MethodStart     Method = "Start"
 	MethodExec      Method = "Exec"
 	MethodInterrupt Method = "Interrupt"
 	MethodUsage     Method = "Usage"
@@ -49,7 +50,7 @@ const (
 	MethodDestroy   Method = "Destroy"
 )
 
-// Methods returns every method that a Fault can hit, in the order of a sandbox's life.
+// Methods returns the methods of a run that a Fault can hit, in the order of a sandbox's life.
 func Methods() []Method {
 	return []Method{
 		MethodCreate, MethodLease, MethodOpen, MethodExec, MethodInterrupt, MethodStop, MethodWorkspace, MethodUsage,
