@@ -138,7 +138,7 @@ func exitCodeOf(err error) int {
 		return engine.ExitUsage
 	case engine.CodeCanceled:
 		return engine.ExitCanceled
-	case engine.CodeExpired, engine.CodeImage, engine.CodeBackend, engine.CodeUnsupported, engine.CodeOverloaded, engine.CodeQuota, engine.CodeRate, engine.CodeBudget, engine.CodeShuttingDown,
+	case engine.CodeBusy, engine.CodeEnded, engine.CodeExists, engine.CodeDenied, engine.CodeExpired, engine.CodeImage, engine.CodeBackend, engine.CodeUnsupported, engine.CodeOverloaded, engine.CodeQuota, engine.CodeRate, engine.CodeBudget, engine.CodeShuttingDown,
 		engine.CodeNotFound, engine.CodeRunning, engine.CodeStorage, engine.CodeInternal:
 	}
 	if errors.Is(err, errInterrupted) {
