@@ -302,7 +302,10 @@ func (e *Engine) ExecuteIn(ctx context.Context, id sandbox.ID, name string, requ
 	}
 	defer p.releaseImage()
 	// The sandbox's limits stand; only the wall clock is the cell's own.
-	wall := min(p.decision.Limits.Wall, h.decision.Limits.Wall)
+	wall := h.decision.Limits.Wall
+	if request.Limits.Wall != nil {
+		wall = min(wall, p.decision.Limits.Wall)
+	}
 	p.decision = h.decision
 	p.decision.Limits.Wall = wall
 	p.session = session

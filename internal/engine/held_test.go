@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"glovebox/internal/engine"
+	"glovebox/internal/policy"
 	"glovebox/internal/sandbox"
 	"glovebox/internal/sandbox/sandboxtest"
 )
@@ -50,6 +51,23 @@ func TestHeldSandbox(t *testing.T) {
 	}
 	if _, err := b.ExecuteIn(t.Context(), held.ID, "", engine.Request{Code: "print x"}, nil, begun); engine.CodeOf(err) != engine.CodeNotFound {
 		t.Errorf("in a released sandbox: %v", err)
+	}
+}
+
+// TestWallOfACell: a cell has the sandbox's time, or less when it asks for less. It had the policy's, whatever the sandbox was
+// given.
+func TestWallOfACell(t *testing.T) {
+	b := newBench(t, nil)
+	minute, short, long := time.Minute, 5*time.Second, 5*time.Minute
+	held, err := b.Hold(t.Context(), engine.Request{Limits: policy.Overrides{Wall: &minute}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for asked, want := range map[*time.Duration]float64{nil: 60, &short: 5, &long: 60} {
+		x, err := b.ExecuteIn(t.Context(), held.ID, "", engine.Request{Code: "print x", Limits: policy.Overrides{Wall: asked}}, nil, begun)
+		if err != nil || x.Limits["wall"].Value != want {
+			t.Errorf("asked for %v: %v, %v", asked, x.Limits["wall"], err)
+		}
 	}
 }
 

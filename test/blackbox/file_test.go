@@ -310,7 +310,7 @@ func TestT61Traversal(t *testing.T) {
 			t.Errorf("%s: %d %.200s", name, a.status, a.body)
 		}
 	}
-	for _, id := range []string{"..", "%2e%2e", "../token", "a%2fb", strings.Repeat("a", 5000), "%00", "-", "."} {
+	for _, id := range []string{"..", "%2e%2e", "../token", "a%2fb", strings.Repeat("a", 5000), "%00", "-"} {
 		if a := s.get(t, "/v1/executions/"+id); a.status == http.StatusOK {
 			t.Errorf("%s: %d %.200s", id, a.status, a.body)
 		}
@@ -335,7 +335,7 @@ func TestT63LinksOutOfTheBox(t *testing.T) {
 		"hard":           "\ntry: os.link('/etc/passwd','out.txt')\nexcept OSError: os.symlink('/etc/passwd','out.txt')",
 		"of an upload":   "os.remove('in.csv');os.symlink('/etc/passwd','in.csv');os.symlink('in.csv','out.txt')",
 		"folder swapped": "os.mkdir('d');open('d/passwd','w').write('mine');os.rename('d','e');os.symlink('/etc','d')",
-		"while reading":  "import threading\ndef f():\n while True:\n  for x in ('/etc/passwd','mine'):\n   try: os.symlink(x,'t');os.replace('t','out.txt')\n   except OSError: pass\nopen('mine','w').write('mine')\nthreading.Thread(target=f,daemon=True).start()",
+		"while reading":  "import threading\ndef f():\n while True:\n  for x in ('/etc/passwd','mine'):\n   try: os.symlink(x,'t');os.replace('t','out.txt')\n   except OSError: pass\nopen('mine','w').write('mine')\nthreading.Thread(target=f,daemon=True).start()\nwhile not os.path.islink('out.txt'): pass",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -23,7 +23,7 @@ INTERRUPTED = "interrupted"
 
 _BROKEN = (
     b'{"name":"InterpreterBroken","traceback":"","value":"the code changed what the interpreter itself needs '
-    b'(builtins or modules), so it cannot say how the cell ended: its variables are gone"}'
+    b'(builtins or modules), so it cannot say how the cell ended; restart the session, or mend it"}'
 )
 
 
@@ -95,7 +95,9 @@ class Session:
                     cell = namespace.read_cell(message[2])
                     self._run(message[1], cell)
                 except BaseException:
-                    self._give_up(message[1], cell.get("last"))
+                    self._give_up(message[1])
+                    if cell.get("last"):
+                        _exit(1)
             else:
                 _exit(0)
 
@@ -139,14 +141,12 @@ class Session:
         self.channel.send(wire.DONE, {"status": status, "exit_code": code}, cell=number)
         self.channel.cell = 0
 
-    def _give_up(self, number, last):
-        """Ends the process when even reporting failed, because user code broke what our own code stands on: whoever started
-        it starts another, and says that the state is gone."""
+    def _give_up(self, number):
+        """Ends a cell when even reporting failed, because user code broke what our own code stands on."""
         self._interruptible = False
         self.channel.send_ready_made(wire.ERROR, number, _BROKEN)
-        if last:
-            self.channel.send_ready_made(wire.DONE, number, b'{"status":"error","exit_code":1}')
-        _exit(1)
+        self.channel.send_ready_made(wire.DONE, number, b'{"status":"error","exit_code":1}')
+        self.channel.cell = 0
 
     def _finish_cell(self, cell):
         if cell.get("return"):
