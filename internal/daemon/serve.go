@@ -63,11 +63,14 @@ func Serve(ctx context.Context, c config.Config, options Options, log *slog.Logg
 		return err
 	}
 	s.account.Store = s.system.database
+	if err := s.system.store.Recover(ctx); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx) // a signal while it started
+		}
+		return storageProblem(c.Data, err)
+	}
 	if err := s.listen(ctx); err != nil {
 		return err
-	}
-	if err := s.system.store.Recover(ctx); err != nil {
-		return storageProblem(c.Data, err)
 	}
 	s.system.Reclaim(ctx)
 	if err := s.system.refuse(ctx, c); err != nil {
