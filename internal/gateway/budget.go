@@ -5,6 +5,7 @@ package gateway
 import (
 	"fmt"
 	"io"
+	"net/http"
 	"sync"
 
 	"glovebox/internal/engine"
@@ -55,6 +56,16 @@ func (b *budget) give(tenant string, amount int64) {
 	if b.by[tenant] -= amount; b.by[tenant] == 0 {
 		delete(b.by, tenant)
 	}
+}
+
+// seat takes one of what only so many requests may have at once, or answers that there is none.
+func (g *Gateway) seat(w http.ResponseWriter, r *http.Request, seats *budget) (leave func()) {
+	tenant := caller(r).Tenant
+	if err := seats.take(tenant, 1); err != nil {
+		g.fail(w, r, err)
+		return nil
+	}
+	return func() { seats.give(tenant, 1) }
 }
 
 // metered is a body whose bytes are taken from a budget as they come, until release.

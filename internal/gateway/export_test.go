@@ -45,3 +45,8 @@ func Routes() []string {
 	}
 	return routes
 }
+
+// TakeTransfers takes all of a tenant's share of the files that may be on their way.
+func TakeTransfers(g *Gateway, tenant string) error {
+	return g.transfers.take(tenant, g.transfers.share)
+}

@@ -32,11 +32,7 @@ func (g *Gateway) fair(w http.ResponseWriter, r *http.Request) (leave func()) {
 		})
 		return nil
 	}
-	if err := g.posts.take(who.Tenant, 1); err != nil {
-		g.fail(w, r, err)
-		return nil
-	}
-	return func() { g.posts.give(who.Tenant, 1) }
+	return g.seat(w, r, g.posts)
 }
 
 // readyEvery is how long an answer about readiness holds: anybody may ask, and asking costs a query.

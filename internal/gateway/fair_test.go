@@ -5,6 +5,7 @@ package gateway_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -275,6 +276,26 @@ func TestUsageIsTheTenantsOwn(t *testing.T) {
 	} {
 		if got := b.as(t, c.key, "GET", "/v1/usage"+c.query, ""); got.status != c.status || !strings.Contains(got.body, c.has) {
 			t.Errorf("%s %s: %d %s", c.key, c.query, got.status, got.body)
+		}
+	}
+}
+
+// TestOneTenantDoesNotTakeAllTransfers: who reads files slowly has half of what may be on its way. All tenants shared one bound.
+func TestOneTenantDoesNotTakeAllTransfers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, withKeys(keyring{"alpha": principal("alpha", auth.Scopes()...), "beta": principal("beta", auth.Scopes()...)}))
+	g, ok := b.Config.Handler.(*gateway.Gateway)
+	if !ok {
+		t.Fatal("the server has another handler")
+	}
+	if err := gateway.TakeTransfers(g, "alpha"); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]int{"alpha": http.StatusTooManyRequests, "beta": http.StatusNotFound} {
+		held := b.as(t, key, "POST", "/v1/sandboxes", `{}`)
+		a := b.as(t, key, "GET", fmt.Sprintf("/v1/sandboxes/%s/files?path=nothing", held.object(t)["id"]), "")
+		if a.status != want {
+			t.Errorf("%s: status %d, want %d: %s", key, a.status, want, a.body)
 		}
 	}
 }

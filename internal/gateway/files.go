@@ -109,7 +109,7 @@ func (u *upload) explain(err error) error {
 }
 
 func (g *Gateway) putFile(w http.ResponseWriter, r *http.Request, files *engine.Files) error {
-	leave := g.seat(w, g.transfers, "files are on their way")
+	leave := g.seat(w, r, g.transfers)
 	if leave == nil {
 		return nil
 	}
@@ -124,7 +124,7 @@ func (g *Gateway) putFile(w http.ResponseWriter, r *http.Request, files *engine.
 }
 
 func (g *Gateway) getFile(w http.ResponseWriter, r *http.Request, files *engine.Files) error {
-	leave := g.seat(w, g.transfers, "files are on their way")
+	leave := g.seat(w, r, g.transfers)
 	if leave == nil {
 		return nil
 	}
@@ -198,7 +198,7 @@ func (g *Gateway) makeFolder(w http.ResponseWriter, r *http.Request, files *engi
 
 // getArchive streams a folder. What goes wrong after the beginning ends the connection: a half archive must not look whole.
 func (g *Gateway) getArchive(w http.ResponseWriter, r *http.Request, files *engine.Files) error {
-	leave := g.seat(w, g.transfers, "files are on their way")
+	leave := g.seat(w, r, g.transfers)
 	if leave == nil {
 		return nil
 	}
@@ -231,7 +231,7 @@ func (g *Gateway) getArchive(w http.ResponseWriter, r *http.Request, files *engi
 
 // putArchive has an archive unpacked inside the sandbox.
 func (g *Gateway) putArchive(w http.ResponseWriter, r *http.Request, files *engine.Files) error {
-	leave := g.seat(w, g.transfers, "files are on their way")
+	leave := g.seat(w, r, g.transfers)
 	if leave == nil {
 		return nil
 	}
@@ -251,7 +251,7 @@ func (g *Gateway) putArchive(w http.ResponseWriter, r *http.Request, files *engi
 
 // watchFiles tells changes as Server-Sent Events until the client leaves or the sandbox ends.
 func (g *Gateway) watchFiles(w http.ResponseWriter, r *http.Request, files *engine.Files) error {
-	leave := g.seat(w, g.followers, "requests follow a sandbox")
+	leave := g.seat(w, r, g.followers)
 	if leave == nil {
 		return nil
 	}

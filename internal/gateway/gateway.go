@@ -121,9 +121,10 @@ type Gateway struct {
 	rates     *auth.Rates
 	readiness readiness
 	hosts     atomic.Pointer[[]string]
+	transfers *budget // files that are on their way
+	followers *budget // requests that follow a sandbox
 
-	transfers, followers chan struct{}
-	handler, mux         http.Handler
+	handler, mux http.Handler
 	// document is the description of the table, and page the readable form of it.
 	document, page []byte
 }
@@ -145,7 +146,9 @@ func New(config Config) (*Gateway, error) {
 		bodies:  newBudget("large requests are being read", bodiesAtOnce*config.MaxJSON, bodiesAtOnce/2*config.MaxJSON),
 		uploads: newBudget("uploads are under way", uploadsAtOnce*config.MaxRequest, uploadsAtOnce/2*config.MaxRequest),
 	}
-	g.transfers, g.followers = make(chan struct{}, maxTransfers), make(chan struct{}, maxFollowers)
+	// One tenant may have half of either: who reads slowly leaves room for others.
+	g.transfers = newBudget("files are on their way", maxTransfers, maxTransfers/2)
+	g.followers = newBudget("requests follow a sandbox", maxFollowers, maxFollowers/2)
 	if err := g.describe(); err != nil {
 		return nil, err
 	}

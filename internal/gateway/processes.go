@@ -121,7 +121,7 @@ func (g *Gateway) getProcess(w http.ResponseWriter, r *http.Request) {
 			g.fail(w, r, invalid("wait is %q: 0 to %v are allowed", clip(text), maxWait))
 			return
 		}
-		leave := g.seat(w, g.followers, "requests follow a sandbox")
+		leave := g.seat(w, r, g.followers)
 		if leave == nil {
 			return
 		}
@@ -203,7 +203,7 @@ type lostEvent struct {
 }
 
 func (g *Gateway) followProcess(w http.ResponseWriter, r *http.Request, offset int64) {
-	leave := g.seat(w, g.followers, "requests follow a sandbox")
+	leave := g.seat(w, r, g.followers)
 	if leave == nil {
 		return
 	}
@@ -257,7 +257,7 @@ func (g *Gateway) eachPiece(r *http.Request, offset int64, begin func(), lost fu
 
 // postStdin streams the body to a process, as fast as it reads; ?close ends its input with it.
 func (g *Gateway) postStdin(w http.ResponseWriter, r *http.Request) {
-	leave := g.seat(w, g.transfers, "inputs are on their way")
+	leave := g.seat(w, r, g.transfers)
 	if leave == nil {
 		return
 	}

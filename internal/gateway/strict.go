@@ -161,14 +161,3 @@ func clip(text string) string {
 	}
 	return strings.ToValidUTF8(text[:most], "") + "..."
 }
-
-// seat gives a request one of the places of its kind, or answers that there is none.
-func (g *Gateway) seat(w http.ResponseWriter, places chan struct{}, what string) (leave func()) {
-	select {
-	case places <- struct{}{}:
-		return func() { <-places }
-	default:
-		g.problem(w, problem{Status: http.StatusTooManyRequests, Code: engine.CodeOverloaded, Detail: "too many " + what + " at once: try again later"})
-		return nil
-	}
-}

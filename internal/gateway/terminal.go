@@ -46,7 +46,7 @@ func (g *Gateway) attach(w http.ResponseWriter, r *http.Request) {
 		g.fail(w, r, err)
 		return
 	}
-	leave := g.seat(w, g.followers, "requests follow a sandbox")
+	leave := g.seat(w, r, g.followers)
 	if leave == nil {
 		return
 	}

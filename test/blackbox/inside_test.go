@@ -453,7 +453,8 @@ func TestTerminalInside(t *testing.T) {
 	if !strings.Contains(output, "40 132") {
 		t.Errorf("resized: %q", output)
 	}
-	write(conn, websocket.MessageBinary, "sleep 600\r")
+	write(conn, websocket.MessageBinary, "sh -c 'echo begun-$((1+3)); exec sleep 600'\r")
+	until(conn, "begun-4")                       // before that the shell itself has the terminal
 	write(conn, websocket.MessageBinary, "\x03") // a person's Ctrl-C
 	write(conn, websocket.MessageBinary, "echo after-$((1+2)); echo controlled > /dev/tty\r")
 	until(conn, "controlled\r\n")
